@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"reflect"
@@ -11,6 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/docker"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // The names of the backends, as they stand in the database and in the settings.
@@ -73,11 +73,11 @@ func (o Options) validateBackend() error {
 	}
 	err := o.Kubernetes.Validate()
 	if d := o.Docker; !reflect.DeepEqual(d, docker.Options{}) {
-		err = errors.Join(err, errors.New(
-			"backend: an installation has one, Docker or Kubernetes: leave the options of the other out"))
+		err = errors.Join(err, setting.Errorf("backend",
+			"an installation has one, Docker or Kubernetes: leave the options of the other out"))
 	}
 	if store := o.jobStore(); onLoopback(store) {
-		err = errors.Join(err, fmt.Errorf("s3 job endpoint: %s is the storage job's own Pod: "+
+		err = errors.Join(err, setting.Errorf("s3 job endpoint", "%s is the storage job's own Pod: "+
 			"set s3 job_endpoint to the address of the object store in the cluster", store))
 	}
 	return err

@@ -28,6 +28,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/launch"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
@@ -190,14 +191,14 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	if o.Database == "" {
-		errs = append(errs, errors.New(
-			"database: missing; give a PostgreSQL URL such as postgres://user:password@host/database"))
+		errs = append(errs, setting.Errorf("database",
+			"missing; give a PostgreSQL URL such as postgres://user:password@host/database"))
 	}
 	if o.Redis == "" {
-		errs = append(errs, errors.New("redis: missing; give a Redis URL such as redis://host:6379/0"))
+		errs = append(errs, setting.Errorf("redis", "missing; give a Redis URL such as redis://host:6379/0"))
 	}
 	if o.NodeID == "" {
-		errs = append(errs, errors.New("node_id: the host has no name; set COORDINATOR_NODE_ID"))
+		errs = append(errs, setting.Errorf("node_id", "the host has no name; set COORDINATOR_NODE_ID"))
 	}
 	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(),
 		o.Archive.Validate(), o.validateBackend())...)

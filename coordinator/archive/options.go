@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // Defaults of [Options].
@@ -66,28 +67,28 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 // first request.
 func (o Options) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	bad := func(name, format string, args ...any) { errs = append(errs, setting.Errorf(name, format, args...)) }
 	if o.Bucket == "" {
-		bad("s3 bucket: missing; give the name of a bucket")
+		bad("s3 bucket", "missing; give the name of a bucket")
 	} else if !bucketName.MatchString(o.Bucket) {
-		bad("s3 bucket: %q is not a bucket's name: use 3 to 63 lower-case letters, digits, dots and dashes", o.Bucket)
+		bad("s3 bucket", "%q is not a bucket's name: use 3 to 63 lower-case letters, digits, dots and dashes", o.Bucket)
 	}
 	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job endpoint", o.JobEndpoint}} {
 		if err := checkEndpoint(e.value); err != nil {
-			bad("%s: %w", e.name, err)
+			bad(e.name, "%w", err)
 		}
 	}
 	if o.Prefix != "" && (!strings.HasSuffix(o.Prefix, "/") || strings.HasPrefix(o.Prefix, "/")) {
-		bad("s3 prefix: %q must end with a slash and not begin with one, like %q", o.Prefix, DefaultPrefix)
+		bad("s3 prefix", "%q must end with a slash and not begin with one, like %q", o.Prefix, DefaultPrefix)
 	}
 	if err := o.checkCA(); err != nil {
-		bad("s3 ca: %w", err)
+		bad("s3 ca", "%w", err)
 	}
 	if _, err := parseSSE(o.SSE); err != nil {
-		bad("s3 sse: %w", err)
+		bad("s3 sse", "%w", err)
 	}
 	if (o.AccessKey == "") != (o.SecretKey == "") {
-		bad("s3 access key and s3 secret key: set both, or neither to use the credentials of the environment")
+		bad("s3 access key and s3 secret key", "set both, or neither to use the credentials of the environment")
 	}
 	return errors.Join(errs...)
 }

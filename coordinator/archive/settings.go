@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -80,7 +81,7 @@ func ReadKeys(recipients, identities string) (Keys, error) {
 func (s Settings) Validate() error {
 	var err error
 	if s.Verify != contract.VerifyFull && s.Verify != contract.VerifyChecksum {
-		err = fmt.Errorf("s3 verify: %q is not known: write %s or %s", s.Verify, contract.VerifyFull,
+		err = setting.Errorf("s3 verify", "%q is not known: write %s or %s", s.Verify, contract.VerifyFull,
 			contract.VerifyChecksum)
 	}
 	return errors.Join(err, s.Keys.Validate())
@@ -90,18 +91,18 @@ func (s Settings) Validate() error {
 // could never be restored.
 func (k Keys) Validate() error {
 	if _, err := k.identities(); err != nil {
-		return fmt.Errorf("encryption identities: %w", err)
+		return setting.Errorf("encryption identities", "%w", err)
 	}
 	if len(k.Recipients) == 0 {
 		return nil
 	}
 	sealed, err := k.encrypt(nil)
 	if err != nil {
-		return fmt.Errorf("encryption recipients: %w", err)
+		return setting.Errorf("encryption recipients", "%w", err)
 	}
 	if _, err := k.decrypt(sealed); err != nil {
-		return errors.New("encryption identities: none of them opens what is encrypted to encryption recipients, so " +
-			"no archive could be restored: add the secret key of one of the recipients, and keep a copy of " +
+		return setting.Errorf("encryption identities", "none of them opens what is encrypted to encryption recipients, so "+
+			"no archive could be restored: add the secret key of one of the recipients, and keep a copy of "+
 			"it elsewhere")
 	}
 	return nil

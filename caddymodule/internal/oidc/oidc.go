@@ -24,6 +24,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // The paths that the handler serves, on the main site.
@@ -60,10 +61,10 @@ func (s Settings) Validate() error {
 		return nil
 	}
 	if u, err := url.Parse(s.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return fmt.Errorf("oidc issuer: %q is not an address: write for example https://id.example.com", s.Issuer)
+		return setting.Errorf("oidc issuer", "%q is not an address: write for example https://id.example.com", s.Issuer)
 	}
 	if s.ClientID == "" {
-		return errors.New("oidc client_id: missing: write the id under which the provider knows this installation")
+		return setting.Errorf("oidc client_id", "missing: write the id under which the provider knows this installation")
 	}
 	return nil
 }

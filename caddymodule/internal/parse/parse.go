@@ -13,6 +13,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/docker/go-units"
+
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // Parser reads the text of a setting, stores its meaning where the setting's owner
@@ -38,29 +40,10 @@ func read[T any](dst *T, parse func(string) (T, error), checks []Check) Parser {
 	}
 }
 
-// Owner returns the check of the package that owns a value: those errors of its
-// validate function that begin with a name, without the name. Rules stand with their
-// Owner; the adapter only adds the setting and the line.
+// Owner returns the check of the package that owns a value: those errors of its validate function that are about the
+// setting of that name. Rules stand with their owner; the adapter only adds the setting and the line.
 func Owner(validate func() error, name string) Check {
-	return func(string) error { return errors.Join(about(validate(), name+": ")...) }
-}
-
-// about returns the errors among those that err joins that begin with a prefix,
-// without it.
-func about(err error, prefix string) (found []error) {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			found = append(found, about(e, prefix)...)
-		}
-		return found
-	}
-	if text, ok := strings.CutPrefix(err.Error(), prefix); ok {
-		found = append(found, errors.New(text))
-	}
-	return found
+	return func(string) error { return errors.Join(setting.About(validate(), name)...) }
 }
 
 func Text(dst *string, checks ...Check) Parser {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/parse"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 func TestDurations(t *testing.T) {
@@ -86,7 +87,7 @@ func TestWholeNumbers(t *testing.T) {
 func TestARuleOfTheOwner(t *testing.T) {
 	var s string
 	check := parse.Owner(func() error {
-		return errors.Join(errors.New("docker host: has no scheme"), errors.New("docker network: is too long"))
+		return errors.Join(setting.Errorf("docker host", "has no scheme"), errors.Join(setting.Errorf("docker network", "is too long")))
 	}, "docker host")
 	if err := parse.Text(&s, check)("x"); err == nil || err.Error() != "has no scheme" || s != "x" {
 		t.Errorf("got %q, %v", s, err)

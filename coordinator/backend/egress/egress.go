@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -60,7 +61,7 @@ func (o Options) Validate() error {
 	switch o.Enforce {
 	case "", EnforceAuto, EnforceRequire, EnforceOpen:
 	default:
-		err = errors.Join(fmt.Errorf("egress enforce: %q must be %s, %s or %s", o.Enforce, EnforceAuto, EnforceRequire,
+		err = errors.Join(setting.Errorf("egress enforce", "%q must be %s, %s or %s", o.Enforce, EnforceAuto, EnforceRequire,
 			EnforceOpen), err)
 	}
 	return err
@@ -75,7 +76,7 @@ func (o Options) Lists() (Lists, error) {
 	for _, text := range fields(o.Allow) {
 		d, err := parseDestination(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("egress allow: %w", err))
+			errs = append(errs, setting.Errorf("egress allow", "%w", err))
 			continue
 		}
 		l.Allow = append(l.Allow, d)
@@ -87,7 +88,7 @@ func (o Options) Lists() (Lists, error) {
 		for _, text := range fields(to.text) {
 			p, err := parsePrefix(text)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("egress %s: %w", to.name, err))
+				errs = append(errs, setting.Errorf("egress "+to.name, "%w", err))
 				continue
 			}
 			*to.into = append(*to.into, p)

@@ -8,12 +8,12 @@ package kubernetes
 
 import (
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // Options are the settings of a Kubernetes backend.
@@ -28,7 +28,7 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0 {
-		errs = append(errs, fmt.Errorf("kubernetes namespace: %q must be a name of lower-case letters, digits and '-'",
+		errs = append(errs, setting.Errorf("kubernetes namespace", "%q must be a name of lower-case letters, digits and '-'",
 			o.Namespace))
 	}
 	return errors.Join(append(errs, o.Spec.Validate())...)

@@ -13,11 +13,11 @@ package gc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/archive"
 	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -110,16 +110,16 @@ func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Dela
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("gc_interval: %s; give a duration above zero, such as 4h", s.Interval))
+		errs = append(errs, setting.Errorf("gc_interval", "%s; give a duration above zero, such as 4h", s.Interval))
 	}
 	if s.Delay <= 0 {
-		errs = append(errs, fmt.Errorf("gc_delay: %s; give a duration above zero, such as 2h", s.Delay))
+		errs = append(errs, setting.Errorf("gc_delay", "%s; give a duration above zero, such as 2h", s.Delay))
 	}
 	if s.UndeleteFor <= 0 {
-		errs = append(errs, fmt.Errorf("undelete_for: %s; give a duration above zero, such as 7d", s.UndeleteFor))
+		errs = append(errs, setting.Errorf("undelete_for", "%s; give a duration above zero, such as 7d", s.UndeleteFor))
 	}
 	if s.Keep < 1 || s.Keep > MaxKeep {
-		errs = append(errs, fmt.Errorf("keep_archives: %d; give a number from 1 to %d: that many archives of each "+
+		errs = append(errs, setting.Errorf("keep_archives", "%d; give a number from 1 to %d: that many archives of each "+
 			"workspace are kept", s.Keep, MaxKeep))
 	}
 	return errors.Join(errs...)

@@ -165,15 +165,15 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// setting is a parameter of a PostgreSQL session.
-type setting struct{ name, value string }
+// serverSetting is a parameter of a PostgreSQL session.
+type serverSetting struct{ name, value string }
 
 // serverSettings make the server end this session when its client is gone, cut off, or stopped, but only after
 // the client's own lease has ended.
-func (e *Elector) serverSettings() []setting {
+func (e *Elector) serverSettings() []serverSetting {
 	silence := strconv.FormatInt(e.opts.silence().Milliseconds(), 10)
 	seconds := strconv.Itoa(max(int(e.opts.silence()/time.Second), 2))
-	return []setting{
+	return []serverSetting{
 		{"application_name", "codehub leader " + e.opts.Node},
 		{"idle_session_timeout", silence},
 		{"idle_in_transaction_session_timeout", silence},

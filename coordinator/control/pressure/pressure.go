@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -69,12 +70,11 @@ func (s Settings) Validate() error {
 		"disk_pressure archive_at": s.ArchiveAt, "disk_pressure stop_at": s.StopAt,
 	} {
 		if !(at >= 0 && at <= 1) {
-			errs = append(errs, fmt.Errorf("%s: must be from 1%% to 100%%, such as 85%%, or off, not %s",
-				name, percent(at)))
+			errs = append(errs, setting.Errorf(name, "must be from 1%% to 100%%, such as 85%%, or off, not %s", percent(at)))
 		}
 	}
 	if s.ArchiveAt > 0 && s.StopAt > 0 && s.ArchiveAt >= s.StopAt {
-		errs = append(errs, fmt.Errorf("disk_pressure stop_at: must be more than archive_at (%s), or new workspaces "+
+		errs = append(errs, setting.Errorf("disk_pressure stop_at", "must be more than archive_at (%s), or new workspaces "+
 			"would wait although nothing makes room, not %s",
 			percent(s.ArchiveAt), percent(s.StopAt)))
 	}

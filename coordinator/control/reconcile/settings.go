@@ -2,11 +2,11 @@ package reconcile
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/pull"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/sweep"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -95,23 +95,23 @@ func (s Settings) Validate() error {
 	var errs []error
 	duration := func(name string, d time.Duration) {
 		if d <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 15s, not %s", name, d))
+			errs = append(errs, setting.Errorf(name, "must be a duration above zero, such as 15s, not %s", d))
 		}
 	}
 	count := func(name string, n int) {
 		if n < 1 {
-			errs = append(errs, fmt.Errorf("%s: must be at least 1, not %d", name, n))
+			errs = append(errs, setting.Errorf(name, "must be at least 1, not %d", n))
 		}
 	}
 	duration("idle_interval", s.IdleInterval)
 	duration("active_interval", s.ActiveInterval)
 	duration("timeouts starting", s.Timeouts[workspace.OpStarting])
 	if s.HomeWarn < 0 {
-		errs = append(errs, fmt.Errorf("home_warn: must be a size such as 20GiB, or 0 for no warning, not %d",
+		errs = append(errs, setting.Errorf("home_warn", "must be a size such as 20GiB, or 0 for no warning, not %d",
 			s.HomeWarn))
 	}
 	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
-		errs = append(errs, fmt.Errorf("max_loss_share: must be above 0 and at most 1, such as 0.5, not %v",
+		errs = append(errs, setting.Errorf("max_loss_share", "must be above 0 and at most 1, such as 0.5, not %v",
 			s.MaxLossShare))
 	}
 	count("max_concurrent", s.MaxConcurrent)

@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -54,7 +55,7 @@ func DefaultSettings() Settings { return Settings{At: DefaultAt} }
 // Validate returns what is wrong with the settings, under their names in the configuration.
 func (s Settings) Validate() error {
 	if !(s.At >= 0 && s.At <= 1) {
-		return fmt.Errorf("memory_pressure: must be from 1%% to 100%%, such as 90%%, or off, not %s", percent(s.At))
+		return setting.Errorf("memory_pressure", "must be from 1%% to 100%%, such as 90%%, or off, not %s", percent(s.At))
 	}
 	return nil
 }

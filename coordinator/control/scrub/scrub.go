@@ -10,7 +10,6 @@ package scrub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -45,7 +45,7 @@ func DefaultSettings() Settings { return Settings{BytesPerDay: DefaultBytesPerDa
 // Validate returns what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.BytesPerDay < 0 {
-		return fmt.Errorf("scrub: %d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
+		return setting.Errorf("scrub", "%d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
 			s.BytesPerDay)
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/work"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -126,11 +127,11 @@ func (s Settings) Validate() error {
 		value time.Duration
 	}{{"ttl_interval", s.Interval}, {"standby_ttl", s.Standby}, {"archive_ttl", s.Archive}} {
 		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be a duration above zero, such as 10m, not %s", d.name, d.value))
+			errs = append(errs, setting.Errorf(d.name, "must be a duration above zero, such as 10m, not %s", d.value))
 		}
 	}
 	if s.Doze < 0 {
-		errs = append(errs, fmt.Errorf("doze_ttl: must be a duration, such as 5m, or 0 for none, not %s", s.Doze))
+		errs = append(errs, setting.Errorf("doze_ttl", "must be a duration, such as 5m, or 0 for none, not %s", s.Doze))
 	}
 	return errors.Join(append(errs, s.Work.Validate())...)
 }

@@ -8,7 +8,6 @@ package activator
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -38,7 +38,7 @@ const (
 // valid and means that no request is held.
 func CheckMaxHeld(n int64) error {
 	if n < 0 {
-		return fmt.Errorf("max_held: must be at least 0, not %d", n)
+		return setting.Errorf("max_held", "must be at least 0, not %d", n)
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/metrics"
 	"github.com/codehub/gateway/coordinator/outage"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -75,7 +76,7 @@ func DefaultSettings() Settings {
 func (s Settings) Validate() error {
 	var err error
 	if s.FlushInterval <= 0 {
-		err = fmt.Errorf("activity_flush_interval: %s; give a duration above zero, such as 30s", s.FlushInterval)
+		err = setting.Errorf("activity_flush_interval", "%s; give a duration above zero, such as 30s", s.FlushInterval)
 	}
 	return errors.Join(err, s.Mode.Validate())
 }

@@ -1,6 +1,8 @@
 package activity
 
-import "fmt"
+import (
+	"github.com/codehub/gateway/coordinator/setting"
+)
 
 // Mode is what the gateways of an installation count as use (SPEC 6).
 type Mode string
@@ -20,7 +22,7 @@ func (m Mode) Validate() error {
 	if m == "" || m == Presence || m == Traffic {
 		return nil
 	}
-	return fmt.Errorf("activity: %q is unknown; write %s or %s", m, Presence, Traffic)
+	return setting.Errorf("activity", "%q is unknown; write %s or %s", m, Presence, Traffic)
 }
 
 // Presence reports whether the mode is [Presence]. The gateway asks for every message, because connections outlive a change of

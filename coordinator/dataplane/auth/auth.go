@@ -19,6 +19,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -108,7 +109,7 @@ func orDefault[T ~int | ~int64](value *T, or T) {
 // back to their defaults.
 func (o Options) Validate() error {
 	if o.SessionTTL != 0 && o.SessionTTL < MinSessionTTL {
-		return fmt.Errorf("session_ttl: %s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
+		return setting.Errorf("session_ttl", "%s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
 	}
 	return nil
 }

@@ -2,13 +2,13 @@ package route
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // The lease of the routes (SPEC 8).
@@ -36,7 +36,7 @@ var (
 // CheckLease refuses a lease that is too short.
 func CheckLease(d time.Duration) error {
 	if d < MinLease {
-		return fmt.Errorf("route_lease: must be %s or more, such as %s, not %s", MinLease, DefaultLease, d)
+		return setting.Errorf("route_lease", "must be %s or more, such as %s, not %s", MinLease, DefaultLease, d)
 	}
 	return nil
 }

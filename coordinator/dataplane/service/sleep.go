@@ -3,13 +3,13 @@ package service
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/logkey"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/words"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -21,7 +21,7 @@ const DefaultMaxKeepAwake = 8 * time.Hour
 // CheckMaxKeepAwake reports what is wrong with that time, by the setting's name.
 func CheckMaxKeepAwake(d time.Duration) error {
 	if d < 0 {
-		return fmt.Errorf("ttl keep_awake_max: must be a duration, such as 8h, or 0 to refuse it, not %s", d)
+		return setting.Errorf("ttl keep_awake_max", "must be a duration, such as 8h, or 0 to refuse it, not %s", d)
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ package work
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -91,11 +91,11 @@ var commandName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Cap <= 0 {
-		errs = append(errs, fmt.Errorf("work cap: must be a duration above zero, such as 12h, not %s", s.Cap))
+		errs = append(errs, setting.Errorf("work cap", "must be a duration above zero, such as 12h, not %s", s.Cap))
 	}
 	for _, c := range s.Commands {
 		if !commandName.MatchString(c) {
-			errs = append(errs, fmt.Errorf("work keep_awake_commands: %q is not the name of a command; give names "+
+			errs = append(errs, setting.Errorf("work keep_awake_commands", "%q is not the name of a command; give names "+
 				"without folders and arguments, such as claude", c))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -27,7 +28,7 @@ const (
 // CheckRetention returns an error if the time for which entries are kept is invalid; it names the setting.
 func CheckRetention(d time.Duration) error {
 	if d < 0 || d > 0 && d < MinRetention {
-		return fmt.Errorf("audit_retention: must be at least 1d, such as 365d, or 0 to keep the audit for good, not %s", d)
+		return setting.Errorf("audit_retention", "must be at least 1d, such as 365d, or 0 to keep the audit for good, not %s", d)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // MinDisk is the smallest limit, in bytes, that leaves a program room for its temporary
@@ -31,8 +32,7 @@ func (o Options) validateDisk() error {
 	var errs []error
 	for name, n := range map[string]int64{"disk": o.DiskBytes, "home": o.HomeBytes} {
 		if n != 0 && n < MinDisk {
-			errs = append(errs, fmt.Errorf("docker %s: %d bytes must be 0 for no limit, or at least %d",
-				name, n, MinDisk))
+			errs = append(errs, setting.Errorf("docker "+name, "%d bytes must be 0 for no limit, or at least %d", n, MinDisk))
 		}
 	}
 	return errors.Join(errs...)

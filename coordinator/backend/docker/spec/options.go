@@ -3,7 +3,6 @@ package spec
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/egress"
+	"github.com/codehub/gateway/coordinator/setting"
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
@@ -137,56 +137,58 @@ const minMemory = 6 << 20
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("docker "+format, args...)) }
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, setting.Errorf("docker "+name, format, args...))
+	}
 	if err := backend.CheckInstallation(o.Installation); err != nil {
-		bad("installation: %w", err)
+		bad("installation", "%w", err)
 	}
 	if o.Host != "" {
 		if _, err := client.ParseHostURL(o.Host); err != nil {
-			bad("host: %q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375",
+			bad("host", "%q is not the address of a Docker engine: write unix:///run/docker.sock or tcp://host:2375",
 				o.Host)
 		}
 	}
 	for name, ref := range map[string]string{"workspace image": o.Image, "job image": o.JobImage} {
 		if _, err := reference.ParseNormalizedNamed(ref); err != nil {
-			bad("%s: %q is not an image: write name:tag", name, ref)
+			bad(name, "%q is not an image: write name:tag", ref)
 		}
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		bad("workspace port: %d must be from 1 to 65535", o.Port)
+		bad("workspace port", "%d must be from 1 to 65535", o.Port)
 	}
 	if o.Network != "" && (!networkForm.MatchString(o.Network) || o.Network == "host" || o.Network == "none") {
-		bad("network: %q must be the name of a network, and neither host nor none", o.Network)
+		bad("network", "%q must be the name of a network, and neither host nor none", o.Network)
 	}
 	if o.JobNetwork != "" && !networkForm.MatchString(o.JobNetwork) || o.JobNetwork == "none" {
-		bad("job network: %q must be the name of a network, or host", o.JobNetwork)
+		bad("job network", "%q must be the name of a network, or host", o.JobNetwork)
 	}
 	if o.Publish != PublishNone && o.Publish != PublishLoopback {
-		bad("publish: %q must be %s, %s or a range of ports", o.Publish, PublishNone, PublishLoopback)
+		bad("publish", "%q must be %s, %s or a range of ports", o.Publish, PublishNone, PublishLoopback)
 	}
 	if o.Subnet != "" {
 		if _, err := ParseSubnet(o.Subnet); err != nil {
-			bad("subnet: %w", err)
+			bad("subnet", "%w", err)
 		}
 	}
 	if _, err := o.ports(); err != nil {
-		bad("publish: %w", err)
+		bad("publish", "%w", err)
 	}
 	for name, n := range map[string]int64{"memory": o.MemoryBytes, "job memory": o.JobMemoryBytes} {
 		if n != 0 && n < minMemory {
-			bad("%s: %d bytes must be 0 for no limit, or at least %d", name, n, minMemory)
+			bad(name, "%d bytes must be 0 for no limit, or at least %d", n, minMemory)
 		}
 	}
 	for name, n := range map[string]int64{"pids": o.PidsLimit, "cpus": o.NanoCPUs} {
 		if n < 0 {
-			bad("%s: must be 0 for no limit, or more", name)
+			bad(name, "must be 0 for no limit, or more")
 		}
 	}
 	if o.Warm < 0 || o.Warm > MaxWarm {
-		bad("warm: %d must be from 0 for none to %d", o.Warm, MaxWarm)
+		bad("warm", "%d must be from 0 for none to %d", o.Warm, MaxWarm)
 	}
 	if err := backend.CheckStopGrace(o.StopGrace); err != nil {
-		bad("stop grace: %w", err)
+		bad("stop grace", "%w", err)
 	}
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/setting"
 )
 
 // The smallest sensible sizes, in bytes: with less, nothing starts. They catch a forgotten unit.
@@ -24,28 +25,30 @@ const (
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes "+format, args...)) }
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, setting.Errorf("kubernetes "+name, format, args...))
+	}
 	if err := backend.CheckInstallation(o.Installation); err != nil {
-		bad("installation: %w", err)
+		bad("installation", "%w", err)
 	}
 	for _, image := range []struct{ name, ref string }{{"workspace_image", o.Image}, {"job_image", o.JobImage}} {
 		if _, err := reference.ParseNormalizedNamed(image.ref); err != nil {
-			bad("%s: %q is not an image: write name:tag", image.name, image.ref)
+			bad(image.name, "%q is not an image: write name:tag", image.ref)
 		}
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		bad("workspace_port: %d must be from 1 to 65535", o.Port)
+		bad("workspace_port", "%d must be from 1 to 65535", o.Port)
 	}
 	for _, id := range []struct {
 		name string
 		n    int64
 	}{{"user", o.User}, {"group", o.Group}} {
 		if id.n < 1 || id.n > 1<<31-1 {
-			bad("%s: %d must be from 1 to 2147483647: workspaces never run as root", id.name, id.n)
+			bad(id.name, "%d must be from 1 to 2147483647: workspaces never run as root", id.n)
 		}
 	}
 	if o.AccessMode != string(corev1.ReadWriteOnce) && o.AccessMode != string(corev1.ReadWriteOncePod) {
-		bad("access_mode: %q must be %s or %s", o.AccessMode, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+		bad("access_mode", "%q must be %s or %s", o.AccessMode, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
 	}
 	for _, size := range []struct {
 		name     string
@@ -58,53 +61,53 @@ func (o Options) Validate() error {
 		{"job_memory", o.JobMemoryBytes, minMemory, ""}, {"job_scratch", o.JobScratchBytes, minStorage, ""},
 	} {
 		if size.n < size.least && (size.n != 0 || size.zero == "") {
-			bad("%s: %d bytes must be %sat least %d", size.name, size.n, size.zero, size.least)
+			bad(size.name, "%d bytes must be %sat least %d", size.n, size.zero, size.least)
 		}
 	}
 	if o.MemoryBytes > 0 && o.MemoryRequestBytes > o.MemoryBytes && o.MemoryRequestBytes != DefaultMemoryRequest {
-		bad("memory_request: %d bytes are more than memory, %d", o.MemoryRequestBytes, o.MemoryBytes)
+		bad("memory_request", "%d bytes are more than memory, %d", o.MemoryRequestBytes, o.MemoryBytes)
 	}
 	if o.NanoCPUs > 0 && o.NanoCPUsRequest > o.NanoCPUs && o.NanoCPUsRequest != DefaultCPURequest {
-		bad("cpus_request: %g are more than cpus, %g", float64(o.NanoCPUsRequest)/1e9, float64(o.NanoCPUs)/1e9)
+		bad("cpus_request", "%g are more than cpus, %g", float64(o.NanoCPUsRequest)/1e9, float64(o.NanoCPUs)/1e9)
 	}
 	for _, cpus := range []struct {
 		name string
 		n    int64
 	}{{"cpus", o.NanoCPUs}, {"cpus_request", o.NanoCPUsRequest}, {"job_cpus", o.JobNanoCPUs}} {
 		if cpus.n < 0 {
-			bad("%s: must be 0 or more", cpus.name)
+			bad(cpus.name, "must be 0 or more")
 		}
 	}
 	if err := backend.CheckStopGrace(o.StopGrace); err != nil {
-		bad("stop_grace: %w", err)
+		bad("stop_grace", "%w", err)
 	}
 	for _, name := range []struct{ setting, text string }{
 		{"storage_class", o.StorageClass}, {"priority_class", o.PriorityClass}, {"runtime_class", o.RuntimeClass},
 		{"gateway_namespace", o.GatewayNamespace}, {"dns_namespace", o.DNSNamespace},
 	} {
 		if name.text != "" && len(validation.IsDNS1123Subdomain(name.text)) > 0 {
-			bad("%s: %q must be a name of lower-case letters, digits, '-' and '.'", name.setting, name.text)
+			bad(name.setting, "%q must be a name of lower-case letters, digits, '-' and '.'", name.text)
 		}
 	}
 	for _, name := range fields(o.ImagePullSecrets) {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
-			bad("image_pull_secrets: %q is not the name of a Secret", name)
+			bad("image_pull_secrets", "%q is not the name of a Secret", name)
 		}
 	}
 	for _, labels := range []struct{ setting, text string }{{"node_selector", o.NodeSelector},
 		{"gateway_pods", o.GatewayPods}} {
 		if _, err := pairs(labels.text); err != nil {
-			bad("%s: %w", labels.setting, err)
+			bad(labels.setting, "%w", err)
 		}
 	}
 	if _, err := tolerations(o.Tolerations); err != nil {
-		bad("tolerations: %w", err)
+		bad("tolerations", "%w", err)
 	}
 	if _, err := templated(o); err != nil {
-		bad("pod_template: %w", err)
+		bad("pod_template", "%w", err)
 	}
 	if u, err := url.Parse(o.Store); err != nil || o.Store != "" && u.Hostname() == "" {
-		bad("store: %q is not the URL of an object store", o.Store)
+		bad("store", "%q is not the URL of an object store", o.Store)
 	}
 	return errors.Join(append(errs, o.Egress.Validate())...)
 }
