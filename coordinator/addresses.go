@@ -24,10 +24,10 @@ func (c *Coordinator) applyLease(d time.Duration) {
 	c.feed.SetPoll(c.Routes.Poll(changes.DefaultPoll))
 }
 
-// checkAddresses asks until the addresses in the database are those of the engine that this
-// process uses. On another engine, other containers have them. While that is not known, because
-// the engine is away, they are used. Once it is known, another engine in its place does not
-// interrupt people who work.
+// checkAddresses repeats the check until the addresses in the database are those of the engine that this
+// process uses. On another engine, they belong to other containers. While the engine is away and cannot be
+// identified, the addresses are used. Once it was identified, a later replacement does not interrupt people who
+// work.
 func (c *Coordinator) checkAddresses(ctx context.Context) error {
 	const pause = 5 * time.Second
 	if c.opts.Kubernetes == nil && c.backend.Addresses == nil {

@@ -12,9 +12,9 @@ import (
 // Overview shows administrators the state of all workspaces and of the systems that they run on.
 type Overview struct {
 	store.Overview
-	// Disk is that of the homes; nil where it is not known.
+	// Disk is the disk of the homes; nil if unknown.
 	Disk *backend.Disk
-	// Archives is how well the current archives are, and Scrub what there is to read back.
+	// Archives is the health of the current archives, and Scrub counts the archives to read back.
 	Archives store.ArchiveHealth
 	Scrub    store.Scrub
 }
@@ -30,7 +30,7 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 	if o.Scrub, err = c.store.Scrub(ctx); err != nil {
 		return o, err
 	}
-	// The backend may not answer: the rest is known all the same.
+	// The backend may not answer: the rest is returned anyway.
 	asking, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if disk, err := c.homeDisk(asking); err == nil {
@@ -45,8 +45,8 @@ func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Judgem
 	return c.gc.Now(ctx, dry, each)
 }
 
-// Scrub says what there is to read back. Unless dry is set, it first asks the process that leads to
-// read all of it now (SPEC 7). That one begins within a minute, and its successor goes on.
+// Scrub counts the archives to read back. Unless dry is set, it first requests the leader to read all of them
+// now (SPEC 7). The leader begins within a minute, and its successor continues.
 func (c *Coordinator) Scrub(ctx context.Context, dry bool) (store.Scrub, error) {
 	if !dry {
 		if err := c.store.RequestScrub(ctx); err != nil {

@@ -68,7 +68,7 @@ func TestAStartWaitsForPostgreSQL(t *testing.T) {
 		t.Errorf("the log does not say once that it goes on: %v", logs.All())
 	}
 
-	// A database that does not exist is no reason to wait: the start says what is wrong.
+	// A database that does not exist is no reason to wait: the start reports the error.
 	other, err := New(options(t, pg.DSN("absent"), "two"), zap.New(core))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Everything that depends on the backend is that of the one that an installation has.
+// The parts that depend on the backend are those of the installation's one backend.
 func TestOptionsOfTheBackend(t *testing.T) {
 	onDocker := Options{Docker: docker.Options{Installation: "a", Image: "one", Port: 1}}
 	onKubernetes := Options{Kubernetes: &kubernetes.Options{Spec: spec.Options{Installation: "b", Image: "two", Port: 2}}}

@@ -116,7 +116,7 @@ func (r *race) until(what string, condition func() bool) time.Time {
 	}
 }
 
-// waits returns when so many sessions wait for an advisory lock.
+// waits returns when n sessions wait for an advisory lock.
 func (r *race) waits(n int) {
 	r.b.Helper()
 	wait.Until(r.b, "the other process waits for the lock", func() bool {
@@ -150,8 +150,7 @@ func (r *race) other() workspace.DesiredState {
 	return workspace.DesiredRunning
 }
 
-// bare measures what PostgreSQL alone needs: a process that holds a lock is killed, and a
-// session that waits for the lock has it.
+// bare measures PostgreSQL alone: from the kill of a process that holds a lock until a waiting session has it.
 func (r *race) bare() time.Duration {
 	r.b.Helper()
 	p := startProcess(r.b, "bare", bareEnv+"="+r.options.Database)
@@ -176,7 +175,7 @@ func (r *race) bare() time.Duration {
 	return took
 }
 
-// remove removes what is left on the engine.
+// remove removes the remains on the engine.
 func (r *race) remove() {
 	engine, err := docker.New(r.options.Docker)
 	if err != nil {

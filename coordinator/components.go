@@ -192,7 +192,7 @@ func (c *Coordinator) lead(ctx context.Context) error {
 // one finishes its requests. Resign does not wait for the end of the terms.
 func (c *Coordinator) Resign() { c.resign() }
 
-// maxPanics is after how many panics in a row of one component another process is to lead.
+// maxPanics is after how many consecutive panics of one component this process resigns as the leader.
 const maxPanics = 5
 
 // together runs the components until ctx ends or one of them returns, and then cancels

@@ -122,7 +122,7 @@ type Coordinator struct {
 	doze     atomic.Int64 // after how long without use a workspace dozes, in nanoseconds; 0: never
 	started  time.Time    // for the uptime
 
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the following
 	cancel        context.CancelFunc
 	done          sync.WaitGroup
 	closed        bool
@@ -323,10 +323,9 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 	}
 }
 
-// Apply changes the settings that may change at run time. A term as the leader, open
-// sockets and held requests continue. It returns an error when the administrator's
-// password changed and could not be written; the other settings apply all the same.
-// It does not validate the settings: see [Settings.Validate].
+// Apply changes the settings that may change at run time. A term as the leader, open sockets and held requests
+// continue. It returns an error if the administrator's password changed and could not be written; the other
+// settings apply nevertheless. It does not validate the settings: see [Settings.Validate].
 func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -470,8 +469,8 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	return nil
 }
 
-// redisLog logs at debug level what the Redis client prints for every failed dial: each
-// component that needs Redis logs the outage itself, once.
+// redisLog logs at debug level what the Redis client prints for every failed dial: each component that needs
+// Redis logs the outage itself, once.
 type redisLog struct{ log *zap.Logger }
 
 // Printf implements the logging interface of the Redis client.

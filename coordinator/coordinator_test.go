@@ -94,8 +94,8 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	}
 }
 
-// TestAProcessThatResignsServesOn: another process leads at once, and the one that resigned still follows the changes.
-// It does not lead again, also when the other one ends.
+// TestAProcessThatResignsServesOn: another process leads immediately, and the one that resigned still follows
+// the changes. It does not lead again, even when the other one ends.
 func TestAProcessThatResignsServesOn(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		database := devenv.PostgreSQL(t)
@@ -186,7 +186,7 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestStartNamesAPooler: a pooler that takes the release of this process away is what is wrong.
+// TestStartNamesAPooler: the error is a pooler that drops this process's release setting.
 func TestStartNamesAPooler(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {

@@ -54,8 +54,8 @@ func (c *Coordinator) Follow(ctx context.Context, id workspace.ID, lines int, to
 	return c.backend.Follow(ctx, id, lines, to)
 }
 
-// Stats returns what a workspace's container uses, as [backend.Inspector] says; the backend is asked once
-// a second at most, however many look.
+// Stats returns the resource use of a workspace's container, as defined by [backend.Inspector]; it asks the
+// backend at most once a second, regardless of the number of callers.
 func (c *Coordinator) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	return c.stats.Get(ctx, id, func(ctx context.Context) (backend.Stats, error) { return c.backend.Stats(ctx, id) })
 }

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// unguarded are the functions of which one goroutine needs no guard, with the reason. A function is named by its folder and its name.
+// unguarded are the functions with a goroutine that needs no guard, with the reason. A function is named by its
+// folder and its name.
 var unguarded = map[string]string{
 	"caddymodule.Handle":                                          "it cancels a context",
 	"caddymodule.untilExit":                                       "it asks Caddy for a flag",

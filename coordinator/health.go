@@ -7,7 +7,7 @@ import (
 
 // Health is what /health/coordinator answers to administrators (SPEC 5).
 type Health struct {
-	// IsLeader says whether this process leads, be it one shard of several.
+	// IsLeader is whether this process leads any shard.
 	IsLeader bool
 	// NodeID is [Options.NodeID].
 	NodeID string
@@ -16,8 +16,8 @@ type Health struct {
 	// Led are the shards that this process leads, of the Shards that there are.
 	Led    []int
 	Shards int
-	// Problems tell administrators what is wrong, such as workspaces that trigger a bug of the program, and obstacles
-	// to acting on workspaces or, if this process leads, to isolating them.
+	// Problems are messages for administrators, such as workspaces that trigger a bug of the program, and
+	// obstacles to acting on workspaces or, if this process leads, to isolating them.
 	Problems []string
 }
 

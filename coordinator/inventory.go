@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Inventory tells what exists of a workspace's data, for the person who recovers it. It
-// implements service.Inventory.
+// Inventory lists the existing data of a workspace, for the person who recovers it. It implements
+// service.Inventory.
 type Inventory struct {
 	Backend  backend.Sensors
 	Archives *archive.Store
@@ -39,8 +39,7 @@ func (i Inventory) Inventory(ctx context.Context, id workspace.ID) (workspace.In
 	return found, nil
 }
 
-// Versions asks the object store only. An error says that it did not answer, or is not the
-// recorded one.
+// Versions asks the object store only. An error means that it did not answer, or is not the recorded one.
 func (i Inventory) Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error) {
 	archives, err := i.Archives.Versions(ctx, id)
 	if err != nil {

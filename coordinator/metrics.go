@@ -6,9 +6,9 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// terms are those of this process.
+// terms are the terms of this process.
 type terms struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following
 	epochs map[int]int64
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAStartWaitsForTheSchema: while another session holds a lock that a migration needs, the start waits, and the log names the
-// session. It ends with its context, and goes on when the lock is free.
+// TestAStartWaitsForTheSchema: while another session holds a lock that a migration needs, the start waits, and
+// the log names the session. It ends with its context, and continues when the lock is free.
 func TestAStartWaitsForTheSchema(t *testing.T) {
 	t.Parallel()
 	o := options(t, devenv.PostgreSQL(t), "one")

@@ -83,8 +83,7 @@ type Site struct {
 	PublicURL string
 	// Domain is the domain below which workspaces have hosts, ws-{id}.<domain>.
 	Domain string
-	// PerHost says that browsers find workspaces on those hosts, and not at /w/{id}/ of
-	// the main site.
+	// PerHost means that browsers find workspaces on those hosts, instead of at /w/{id}/ of the main site.
 	PerHost bool
 }
 
@@ -186,7 +185,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate reports everything that is wrong with the options at once.
+// Validate returns everything that is wrong with the options.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
@@ -204,7 +203,7 @@ func (o Options) Validate() error {
 		o.Archive.Validate(), o.validateBackend())...)
 }
 
-// Validate reports everything that is wrong with the settings at once.
+// Validate returns everything that is wrong with the settings.
 func (s Settings) Validate() error {
 	return errors.Join(s.Leader.Validate(), s.Reconcile.Validate(),
 		s.TTL.Validate(), s.GC.Validate(), s.Scrub.Validate(), s.Activity.Validate(), s.Archive.Validate(),

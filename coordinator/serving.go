@@ -16,12 +16,13 @@ import (
 // that this one writes may have another meaning.
 const servingInterval = 5 * time.Second
 
-// Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It
-// performs no I/O. Once it has returned an error, it always does. A requirement that goes down
-// again, as in a database that was restored, is found by the next start of the process.
+// Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It performs no I/O.
+// Once it has returned an error, it always does. If the requirement is lowered again, as in a restored
+// database, the next start of the process notices.
 func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
 
-// watchServing asks, and ends all components if the schema does not serve this process any more.
+// watchServing polls the requirement, and ends all components if the schema does not serve this process any
+// more.
 func (c *Coordinator) watchServing(ctx context.Context) error {
 	periodic.New("asking which releases the schema serves", servingInterval, c.checkServing, c.log.Named("serving")).Run(ctx)
 	return nil

@@ -52,8 +52,8 @@ func newer(t *testing.T) (program string) {
 	return program
 }
 
-// A process runs while a newer one makes the schema ask for newer processes. It ends its work
-// within ten seconds, and the newer one leads. It says so once, and does not go on by itself.
+// A process runs while a newer one makes the schema require newer processes. It ends its work within ten
+// seconds, and the newer one leads. It logs that once, and does not resume by itself.
 func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 	t.Parallel()
 	program := newer(t)

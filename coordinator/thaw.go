@@ -22,7 +22,7 @@ import (
 const (
 	// thawTimeout bounds the thaw at the stop of a process.
 	thawTimeout = 5 * time.Second
-	// thawing is how many containers are thawed at once.
+	// thawing is how many containers are thawed concurrently.
 	thawing = 8
 )
 
@@ -45,7 +45,7 @@ func ThawAll(ctx context.Context, s store.Limited, f backend.Freezer) (dozed int
 	return dozed, Thaw(ctx, s.Store, f, "")
 }
 
-// Thaw thaws the container of a workspace that does not doze any more, or of all of them where the id is empty.
+// Thaw thaws the container of a workspace that does not doze any more, or of all of them if id is empty.
 func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.ID) error {
 	ids, err := s.ToThaw(ctx, id)
 	if err != nil || f == nil {

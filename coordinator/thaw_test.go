@@ -52,8 +52,9 @@ func leaderless(t *testing.T, database string) *pgxpool.Pool {
 	return pool
 }
 
-// TestAStopEndsDozesUnlessAnotherProcessSupportsThem: an ordinary stop thaws the frozen containers of workspaces that run on, and no
-// others. A process of a release from before dozing, one that was killed and one that is late support no doze.
+// TestAStopEndsDozesUnlessAnotherProcessSupportsThem: an ordinary stop thaws exactly the frozen containers of
+// workspaces that should run. A process of a release from before dozing, a killed one and a late one do not
+// support dozing.
 func TestAStopEndsDozesUnlessAnotherProcessSupportsThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		writer string // another process

@@ -23,10 +23,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestUpgradeBesideAnOlderProcess: a process of each older release leads when one of this release starts beside it. The
-// schema's requirements decide what follows (SPEC 12.14): either the older process continues to lead, or from then on
-// it only serves requests, even after its restart and while it is the only process. Its restart is also the way back
-// from an upgrade. There is no engine, so phases are not observed; waiting for an engine is not an error.
+// TestUpgradeBesideAnOlderProcess: a process of each older release leads when one of this release starts beside
+// it. According to the schema's requirements (SPEC 12.14), either the older process continues to lead, or from
+// then on it only serves requests, even after its restart and while it is the only process. Its restart is also
+// the way back from an upgrade. There is no engine, so phases are not observed; waiting for an engine is not an
+// error.
 func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	for _, past := range release.All {
 		t.Run(past.String(), func(t *testing.T) {

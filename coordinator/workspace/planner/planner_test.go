@@ -116,7 +116,7 @@ func TestNextOperation(t *testing.T) {
 	}
 }
 
-// TestDeletionStepsDown: the remains of a deleted workspace decide what is removed first, and anything that its
+// TestDeletionStepsDown: the remains of a deleted workspace decide the order of removal, and anything that its
 // archive can still be made from is archived (SPEC 3).
 func TestDeletionStepsDown(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true}

@@ -84,7 +84,7 @@ func TestAContainerIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfTheStartEndsWithTheAnswer, as it does with the container's readiness.
+// TestAnErrorOfTheStartEndsWithTheAnswer: the answer has the effect of the container's readiness.
 func TestAnErrorOfTheStartEndsWithTheAnswer(t *testing.T) {
 	w, o := at(workspace.PhaseError)
 	k := *running

@@ -226,7 +226,8 @@ func (k *Cache[T]) following() bool { return k.watch != nil && k.watch.complete 
 // stale reports whether there has been no watch for too long. The caller holds the lock.
 func (k *Cache[T]) stale() bool { return !k.following() && k.now().Sub(k.down) > downLimit }
 
-// unreachable gives err the reason Unreachable, whatever its own reason is: the state of the objects is unknown (SPEC 2).
+// unreachable gives err the reason Unreachable, regardless of its own reason: the state of the objects is
+// unknown (SPEC 2).
 func (k *Cache[T]) unreachable(err error) error {
 	err = Wrap("following the "+k.what, err)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {

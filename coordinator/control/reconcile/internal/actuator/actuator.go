@@ -1,7 +1,7 @@
-// Package actuator carries out the actions of the planner, for one term as the leader. It owns
-// the checks right before each. This process must still lead, and the servers must be the recorded
-// ones. An archive must exist before its volume is deleted (SPEC 12.3, 12.11). It must not read
-// rows, save anything of a workspace but its address, or decide what follows.
+// Package actuator carries out the actions of the planner, for one term as the leader. It owns the checks right
+// before each: this process must still lead, the servers must be the recorded ones, and an archive must exist
+// before its volume is deleted (SPEC 12.3, 12.11). It must not read rows, save anything about a workspace
+// except its address, or decide the consequences.
 package actuator
 
 import (
@@ -29,8 +29,8 @@ import (
 // cleanupTimeout bounds an action that belongs to no operation.
 const cleanupTimeout = time.Minute
 
-// ErrHeldBack is why an action was not carried out although it is its turn. This process may not
-// lead any more, or the server is another one. It is no failure of the operation.
+// ErrHeldBack means that an action was not carried out, because this process may not lead any more, or the
+// server is another one. It is no failure of the operation.
 var ErrHeldBack = errors.New("held back")
 
 // Store is the database as actuators use it.
@@ -67,7 +67,7 @@ type Actuator struct {
 	Identity observation.Identity
 	// Launch returns how a workspace's container is started now.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
-	// Addresses, Images and Freezer are those of backend.Backend; nil where it has none.
+	// Addresses, Images and Freezer are those of backend.Backend; nil if it has none.
 	Addresses func(context.Context) (backend.Pool, error)
 	Images    backend.Images
 	Freezer   backend.Freezer
@@ -212,7 +212,7 @@ func (a *Actuator) start(ctx context.Context, w workspace.Workspace) error {
 // freeze freezes the workspace's container, or lets it go on.
 func (a *Actuator) freeze(ctx context.Context, c Call) error {
 	switch {
-	case a.Freezer == nil: // what was frozen, another backend has
+	case a.Freezer == nil: // the frozen container is on another backend
 		return fmt.Errorf("%s: this backend freezes no containers", c.Action)
 	case c.Action == planner.ActFreeze:
 		return a.Freezer.Freeze(ctx, c.Row.ID, c.Row.HomeCtx.Dozed)
@@ -258,8 +258,8 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 	})
 }
 
-// prefetch pulls the image of a workspace, if it is missing, while its files are restored.
-// Nothing waits for it here: if it fails, the start finds out and says so.
+// prefetch pulls the image of a workspace, if it is missing, while its files are restored. Nothing waits for it
+// here: if it fails, the start notices and reports that.
 func (a *Actuator) prefetch(ctx context.Context, w workspace.Workspace) {
 	if a.Images == nil {
 		return

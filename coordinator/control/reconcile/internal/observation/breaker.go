@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// confirmAfter is the time between the look that finds a loss and the one that
-	// confirms it.
+	// confirmAfter is the time between the look that finds a loss and the one that confirms it.
 	confirmAfter = time.Second
 	// breakerFrom is the number of workspaces from which on a look is doubted.
 	breakerFrom = 4

@@ -14,7 +14,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// bench shows a breaker so many workspaces, of which the first ones are lost.
+// bench shows a breaker a number of workspaces, the first of which are lost.
 type bench struct {
 	*Breaker
 	logs *observer.ObservedLogs

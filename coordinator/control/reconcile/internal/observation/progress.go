@@ -116,9 +116,8 @@ func (m *meter) progress() *workspace.JobProgress {
 	return &p
 }
 
-// amount returns how much of the work of a step is behind, and how much it is in all. That is
-// what the job says, or, when it packs, the size of the home as it was last measured. The size
-// may be too small by now: then it is unknown.
+// amount returns how much of the work of a step is done, and the total. The total is the job's or, while it
+// packs, the last measured size of the home. If that size is too small by now, the total is unknown.
 func amount(line contract.ProgressLine, home int64) (done, total int64) {
 	switch line.Step {
 	case contract.StepCommit, contract.StepSwap: // they count nothing

@@ -34,22 +34,21 @@ type Store struct {
 	Identity Identity
 }
 
-// Question is what the object store is asked about one workspace: its archives, and
-// whether the bucket can be used.
+// Question is a question to the object store about one workspace: its archives, and whether the bucket can be
+// used.
 type Question struct {
 	Row                     workspace.Workspace
 	Archive, Upload, Bucket bool
 }
 
-// Answer is the object store's answer. It is valid for the row that it was asked
-// for, and is used once.
+// Answer is the object store's answer. It is valid for the row at the time of the question, and is used once.
 type Answer struct {
 	Question Question
 	at       time.Time
 	// Found is whether the archive at archive_key exists. Uploaded is the same for the archive that the archive
 	// operation in progress uploads, and Chosen for the archive of an open revert.
 	Found, Uploaded, Chosen workspace.Presence
-	// Size and Sum are those of the one that was asked about last.
+	// Size and Sum are those of the archive that was asked about last.
 	Size int64
 	Sum  string
 	// Younger is as in [workspace.Observation].
@@ -65,9 +64,8 @@ func (p Answer) About(began time.Time, w workspace.Workspace) bool {
 		asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge
 }
 
-// Ask asks about the archive at archive_key, about the one that the archive operation
-// in progress uploads, and whose bucket it is. That something is absent is believed only
-// of the recorded bucket (SPEC 2).
+// Ask asks about the archive at archive_key, about the one that the archive operation in progress uploads, and
+// about the identity of the bucket. Absence is believed only of the recorded bucket (SPEC 2).
 func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
@@ -102,7 +100,7 @@ func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 		p.Found, p.Uploaded, p.Chosen = workspace.Unknown, workspace.Unknown, workspace.Unknown
 		p.Store = workspace.StoreAnswer{State: StateOf(err), Message: err.Error()}
 	}
-	p.at = time.Now() // not when it was asked: a silent store takes longer than an answer may be used
+	p.at = time.Now() // not the time of the question: a silent store takes longer than an answer may be used
 	return p, err
 }
 

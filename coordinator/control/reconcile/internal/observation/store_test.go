@@ -49,7 +49,7 @@ func (noBucket) Stat(context.Context, string) (archive.Info, error) {
 	return archive.Info{}, archive.ErrNoBucket
 }
 
-// foreign is what a guard says that has not found the recorded bucket.
+// foreign is the answer of a guard that has not found the recorded bucket.
 type foreign struct{ Identity }
 
 func (foreign) Bucket(context.Context) error {

@@ -31,15 +31,15 @@ type Store interface {
 
 // Options are what a [Puller] works with. All fields are required but Images and Cycles.
 type Options struct {
-	// Images is that of backend.Backend. Nil: there is nothing to do.
+	// Images is that of backend.Backend. Nil: prepull does nothing.
 	Images backend.Images
 	Store  Store
 	// Identity returns nil while the engine is the recorded one (SPEC 2).
 	Identity func(ctx context.Context) error
 	// Configured returns the references that the settings name.
 	Configured func() []string
-	// Resolve returns the reference that stands behind what a row names. An error says that nothing
-	// starts from it.
+	// Resolve returns the actual reference for the name in a row. An error means that no workspace starts from
+	// it.
 	Resolve func(image string) (reference string, err error)
 	// Full reports whether the disk has no room for images.
 	Full func() bool
@@ -69,8 +69,8 @@ func New(o Options) *Puller {
 	return p
 }
 
-// Apply changes the time between two looks, 0 for never, and has it look at once: Configured may have
-// changed, too.
+// Apply changes the time between two looks, 0 for never, and looks immediately: Configured may have changed,
+// too.
 func (p *Puller) Apply(interval time.Duration) {
 	p.on.Store(interval > 0)
 	if interval > 0 {
@@ -86,7 +86,7 @@ func (p *Puller) Run(ctx context.Context) {
 	}
 }
 
-// look pulls what is missing now, one image after the other. One that fails does not stop the others.
+// look pulls the missing images, one after the other. A failed pull does not stop the others.
 func (p *Puller) look(ctx context.Context) error {
 	if p.Full() || p.Identity(ctx) != nil { // who finds these out logs them
 		return nil

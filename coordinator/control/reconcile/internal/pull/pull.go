@@ -27,7 +27,7 @@ type Puller func(ctx context.Context, image string, progress func(done, total in
 type Limits struct {
 	// Max is how many pulls run at the same time.
 	Max int
-	// Stall ends a pull that gets no further for so long.
+	// Stall ends a pull without progress for that long.
 	Stall time.Duration
 }
 
@@ -41,7 +41,7 @@ type Pool struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows, and the pulls
+	mu      sync.Mutex // guards the following, and the pulls
 	current map[string]*Pull
 	queue   []*Pull
 	ahead   []*Pull // queued by Ahead, and joined by nobody
@@ -63,11 +63,11 @@ type Pull struct {
 // Status is how far a pull is.
 type Status struct {
 	Image string
-	// Queued says that others are pulled first.
+	// Queued means that others are pulled first.
 	Queued bool
 	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
 	Done, Total int64
-	// Ended says that it has, and Err how.
+	// Ended means that the pull has ended; Err is its result.
 	Ended bool
 	Err   error
 }
@@ -118,8 +118,8 @@ func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	return pull
 }
 
-// Leave says that the caller, who has joined the pull, does not wait for it any more. A pull without waiters ends and
-// frees its place: an image that was chosen by mistake may never arrive.
+// Leave removes the caller from the pull's waiters. A pull without waiters ends and frees its place: an image
+// that was chosen by mistake may never arrive.
 func (p *Pool) Leave(pull *Pull) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

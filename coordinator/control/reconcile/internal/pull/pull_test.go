@@ -154,7 +154,7 @@ func TestLimitsChangeWhilePullsRun(t *testing.T) {
 	})
 }
 
-// TestAFailureNamesTheImage, tells all that wait, and the next one tries again.
+// TestAFailureNamesTheImage: it reaches all waiters, and the next one tries again.
 func TestAFailureNamesTheImage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("manifest unknown")
@@ -231,7 +231,7 @@ func TestAhead(t *testing.T) {
 		ahead(ctx, "third")
 		begins()
 		p.Join("needed", func() {})
-		begins("needed") // beside the one that nobody waits for
+		begins("needed") // beside the one without waiters
 		p.Join("second", func() {})
 		begins()
 		refused := errors.New("manifest unknown")
@@ -254,8 +254,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAPullThatEverybodyHasLeftEnds, and takes no other's place. One that is still wanted goes on, and so does one
-// that is pulled ahead.
+// TestAPullThatEverybodyHasLeftEnds, and frees its place. A pull that still has a waiter continues, and so does
+// one that is pulled ahead.
 func TestAPullThatEverybodyHasLeftEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

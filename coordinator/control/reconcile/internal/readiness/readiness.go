@@ -43,7 +43,7 @@ const (
 type Prober struct {
 	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
 	Probe func(ctx context.Context, endpoint, basePath string) bool
-	// Stats tells what listens in a workspace's container, and what its image declares.
+	// Stats returns what listens in a workspace's container, and what its image declares.
 	Stats func(ctx context.Context, id workspace.ID) (backend.Stats, error)
 	// OnePort is that of [backend.Backend].
 	OnePort bool

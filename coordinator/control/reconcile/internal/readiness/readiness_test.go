@@ -164,7 +164,7 @@ func silent(ports, local []int) workspace.Readiness {
 	return workspace.Readiness{Silence: &workspace.Silence{Port: 8080, Ports: ports, Local: local}}
 }
 
-// One that is silent for long is asked seldom, and still noticed when it answers.
+// An application that is silent for long is probed seldom, and still noticed when it answers.
 func TestTheSilenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{}, stats: backend.Stats{Processes: 1, Ports: []int{22}}}
@@ -186,8 +186,8 @@ func TestTheSilenceEnds(t *testing.T) {
 	})
 }
 
-// TestTheConfiguredPortWins over one that was found, however late it answers: that one may be for metrics alone, and
-// the application may be building.
+// TestTheConfiguredPortWins over a found one, however late it answers: the found port may be for metrics alone,
+// and the application may be building.
 func TestTheConfiguredPortWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const there = "10.0.0.2:9090"

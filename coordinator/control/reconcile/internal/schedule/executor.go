@@ -12,8 +12,8 @@ import (
 // milliseconds to seconds.
 const callMaxWait = 10 * time.Second
 
-// Executor runs calls, so many at a time, in the order of [Queue.Next]. The end of one begins
-// the next one by itself, so no caller delays another. It is safe for concurrent use.
+// Executor runs a limited number of calls concurrently, in the order of [Queue.Next]. The end of one starts the
+// next by itself, so no caller delays another. It is safe for concurrent use.
 type Executor struct {
 	// Limit returns how many may run now. It must be set before the first call.
 	Limit func() int
@@ -24,7 +24,7 @@ type Executor struct {
 	served  Served
 }
 
-// call is one that waits or runs.
+// call is a call that waits or runs.
 type call struct {
 	Request
 	of  *sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// TestCallsRunInOrder, so many at a time; the end of one begins the next, and a
-// higher limit begins more.
+// TestCallsRunInOrder, a limited number concurrently; the end of one starts the next, and a higher limit starts
+// more.
 func TestCallsRunInOrder(t *testing.T) {
 	var limit atomic.Int32
 	limit.Store(1)

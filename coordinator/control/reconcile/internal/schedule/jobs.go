@@ -22,7 +22,7 @@ type Jobs struct {
 	held    map[workspace.ID]Request    // whose jobs run, or will, as the loops have seen
 	waiting map[workspace.ID]JobRequest // that have asked for a place, and not for something else since
 	served  Served
-	asked   time.Time // when a place was asked for last, by the clock of the requests
+	asked   time.Time // when a place was last requested, by the clock of the requests
 }
 
 // NewJobs returns an empty queue. limit is how many jobs may run now.
@@ -30,15 +30,15 @@ func NewJobs(limit func() int) *Jobs {
 	return &Jobs{limit: limit, held: make(map[workspace.ID]Request), waiting: make(map[workspace.ID]JobRequest)}
 }
 
-// JobRequest asks for a place for the job of a workspace.
+// JobRequest is a request for a place for a workspace's job.
 type JobRequest struct {
 	ID workspace.ID
 	Request
-	// Again is called when it may be its turn: it is to ask again. It must not block.
+	// Again is called when it may be the workspace's turn: it must request a place again. It must not block.
 	Again func()
 }
 
-// Share is the part of the workspaces that a process has: so many of all shards.
+// Share is a process's part of the workspaces: Own of All shards.
 type Share struct{ Own, All int }
 
 // of returns how many of the free places the process may take. So processes that look at the same
@@ -127,7 +127,7 @@ func Running(jobs []workspace.Job) *workspace.Job {
 	return nil
 }
 
-// ClassOf is the class of a job of which nothing but its kind is known.
+// ClassOf is the class of a job of which only the kind is known.
 func ClassOf(kind workspace.JobKind) Class {
 	if kind == workspace.JobRestore {
 		return Interactive

@@ -22,7 +22,7 @@ const (
 	Normal
 	// Background is work that can wait.
 	Background
-	// Cleanup is what is left to be removed.
+	// Cleanup is the removal of remains.
 	Cleanup
 	classes
 )
@@ -34,7 +34,7 @@ type Request struct {
 	Class Class
 	// Since is when it began to wait.
 	Since time.Time
-	// Key tells it from others that began to wait at the same time.
+	// Key distinguishes entries that began to wait at the same time.
 	Key string
 }
 
@@ -56,8 +56,8 @@ func (s *Served) Note(r Request, now time.Time) {
 
 // Queue is the running and the waiting work at one moment.
 type Queue struct {
-	// Limit is how many may run at once, and Free how many more may begin now. Free is less
-	// than what is left of the limit if others may take places at the same moment.
+	// Limit is how many may run concurrently, and Free how many more may begin now. Free is less than the rest
+	// of the limit if others may take places at the same moment.
 	Limit, Free int
 	// MaxWait is how long a class is passed over by higher ones: then one of it goes first.
 	MaxWait          time.Duration

@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The size of a home is known after it was archived or restored: the job tells. Others are
-// counted in between, by the backend and not by a job. A job would exclude the workspace's
-// container, and a person would wait for it.
+// The size of a home is known after it was archived or restored: the job reports it. In between, the backend
+// measures the home without a job, because a job would exclude the workspace's container, and a person would
+// wait for it.
 const (
 	// measureBatch is how many homes are counted in one go, and measureLimit for how long.
 	// Of a home that takes longer it is known how much it holds at least.

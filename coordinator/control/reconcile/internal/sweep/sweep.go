@@ -65,12 +65,12 @@ type Archives interface {
 
 // Settings are the pace of sweeps.
 type Settings struct {
-	// Interval is the time in which all workspaces that ticks leave out are looked at once.
+	// Interval is the time in which all workspaces that ticks leave out are observed once.
 	Interval time.Duration
 	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
 	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
-	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
+	// HomeWarn is the size of a home, in bytes, from which it is logged; 0 is never.
 	HomeWarn int64
 }
 
@@ -130,10 +130,10 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// inspectLeftovers hints the archived workspaces that have a volume, and reports whether
-// it could look. After the save that has made a workspace ARCHIVED, no tick and no page has it. The
-// leader before may have ended then, before it removed what a restore has left. Within a term what
-// follows a save is carried out: once in a term is enough.
+// inspectLeftovers hints the archived workspaces that have a volume, and reports whether it could look. A
+// workspace that was saved as ARCHIVED is in no tick and no page, and the previous leader may have ended before
+// it removed the remains of a restore. Within a term the action after a save is carried out, so once per term
+// is enough.
 func (s *Sweeper) inspectLeftovers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -155,8 +155,8 @@ func (s *Sweeper) inspectLeftovers(ctx context.Context) bool {
 	return true
 }
 
-// inspect hints the workspaces of a page that are not as their rows say. An object store
-// that is away must not keep it from the volumes, so that is asked last.
+// inspect hints the workspaces of a page that differ from their rows. An unavailable object store must not keep
+// it from the volumes, so it asks the store last.
 func (s *Sweeper) inspect(ctx context.Context, rows []workspace.Workspace) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package trail tells in logs and traces what becomes of the operations of workspaces. It joins them to the requests
-// that they are for, which other processes may have received, and to their storage jobs.
+// Package trail records the course of the workspaces' operations in logs and traces. It connects them to their
+// requests, which other processes may have received, and to their storage jobs.
 //
 // It owns the lines and spans of operations and jobs, for one term as the leader. It must not decide anything.
 package trail
@@ -25,7 +25,7 @@ type Operation struct {
 	span   trace.Span
 	row    workspace.Workspace
 	began  time.Time
-	told   string // the job whose end is told
+	told   string // the job whose end was recorded
 }
 
 // Begin follows the operation of w, which began that long ago, perhaps under another leader.
@@ -59,7 +59,7 @@ func (o *Operation) Done(name string, took time.Duration) {
 	span.End()
 }
 
-// Jobs tells the end of the operation's storage job, once. w is its present row.
+// Jobs records the end of the operation's storage job, once. w is its present row.
 func (o *Operation) Jobs(w workspace.Workspace, jobs []workspace.Job) {
 	if o == nil {
 		return
@@ -120,7 +120,7 @@ func (o *Operation) traceJob(j workspace.Job) {
 	job.End(trace.WithTimestamp(end))
 }
 
-// End ends the operation. next is the row that was saved; the zero row means that another leader goes on with it.
+// End ends the operation. next is the row that was saved; the zero row means that another leader continues it.
 func (o *Operation) End(next workspace.Workspace) {
 	if o == nil {
 		return

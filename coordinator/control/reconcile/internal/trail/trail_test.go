@@ -108,7 +108,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestAnOperationOfNoRequest has a trace of its own, and one that failed says so.
+// TestAnOperationOfNoRequest has a trace of its own, and a failed one records its failure.
 func TestAnOperationOfNoRequest(t *testing.T) {
 	tracer, spans, log, logs := newTrail()
 	w := restoring(nil)
