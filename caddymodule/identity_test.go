@@ -209,7 +209,7 @@ func TestForwardAuthOfTheGuide(t *testing.T) {
 	if got := main.Do("POST", "/api/v1/auth/logout", nil, signedIn).Object(t); got["redirect"] != "https://auth.example.com/logout" {
 		t.Errorf("signing out: %v", got)
 	}
-	for cookie, text := range map[string]string{"nobody": "has not said who you are", "stranger": "have no account here"} {
+	for cookie, text := range map[string]string{"nobody": "did not say who you are", "stranger": "have no account here"} {
 		header := []string{"Cookie: session=" + admin + "; authelia_session=" + cookie, "Remote-User: admin"}
 		main.Do("GET", "/api/v1/auth/session", nil, header...).Problem(t, 401, "not-signed-in")
 		if got := main.Do("GET", "/login", nil, header...); got.StatusCode != 403 || !strings.Contains(string(got.Text), text) || strings.Contains(string(got.Text), "password") {

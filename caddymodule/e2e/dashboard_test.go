@@ -91,10 +91,10 @@ func TestDashboardOnAPhone(t *testing.T) {
 	b.fill("a wrong one", `#password-present`, "wrong")
 	b.fill("a new one", `#password-new`, "another horse battery")
 	b.click("change it", `#password-form button`)
-	b.says(`#password-message`, "not your present password", "현재 비밀번호와 다릅니다")
+	b.says(`#password-message`, "not your current password", "현재 비밀번호와 다릅니다")
 	b.fill("the present one", `#password-present`, in.password)
 	b.click("change it", `#password-form button`)
-	b.says(`#password-done`, "is changed", "변경했습니다")
+	b.says(`#password-done`, "was changed", "변경했습니다")
 	b.do("the events go on", chromedp.WaitVisible(chromedp.CSS(`#connection[data-state=live]`)))
 	if res, _ := me.request(t, http.MethodGet, "/api/v1/me", nil); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("another sign-in of the user lives on: %s", res.Status)

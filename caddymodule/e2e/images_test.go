@@ -102,7 +102,7 @@ func TestImages(t *testing.T) {
 	ann.awaitPhase(t, before, "ERROR")
 	b.click("edit", card+` [data-action=edit]`)
 	b.do("the dialog", chromedp.WaitVisible(chromedp.CSS(`#edit[open] .cards`)))
-	b.says(`#edit-note`, "tries again to start", "다시 시작해")
+	b.says(`#edit-note`, "tries to start again", "다시 시작해")
 	b.click("choosing an image", `#edit-image [data-image=default] input`)
 	b.fill("another name", `#edit-name`, "before and after")
 	b.click("save", `#edit[open] button[value=ok]`)

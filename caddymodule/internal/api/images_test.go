@@ -92,7 +92,7 @@ func TestTheOwnerMendsAWrongImage(t *testing.T) {
 		}
 	}
 	got := ann.Do("GET", apitest.WorkspacePath(w), nil).Object(t)
-	if got["error_message"] != "Its image could not be pulled. Choose another image, or start the workspace again to try once more. If it stays like this, tell an administrator." || got["error_help"].(map[string]any)["ko"] == "" {
+	if got["error_message"] != "Its image could not be pulled. Choose another image, or start the workspace again to try once more. If this lasts, tell an administrator." || got["error_help"].(map[string]any)["ko"] == "" {
 		t.Errorf("the owner is told %v", got)
 	}
 	if got := admin.Do("GET", apitest.WorkspacePath(w), nil).Object(t); got["error_message"] != "dial tcp 10.0.0.5:22: connection refused" {

@@ -111,13 +111,13 @@ func TestHeldRequestsAreShared(t *testing.T) {
 	}
 	h.WaitHeld(2)
 	refused := h.get(503, onePath+"/", asAlice, asProgram)
-	if !strings.Contains(refused.body, "too-many-waiting") || !strings.Contains(refused.body, "of one user") || refused.Header.Get("Retry-After") == "" {
+	if !strings.Contains(refused.body, "too-many-waiting") || !strings.Contains(refused.body, "Too many of your requests") || refused.Header.Get("Retry-After") == "" {
 		t.Errorf("beyond the share: %s", refused.body)
 	}
 	h.get(502, onePath+"/", asAlice, asPage) // people see the wake page
 	waiting = append(waiting, h.getting(gatewaytest.TwoPath+"/", asBob, asProgram))
 	h.WaitHeld(3)
-	if refused := h.get(503, gatewaytest.TwoPath+"/", asBob, asProgram); strings.Contains(refused.body, "of one user") {
+	if refused := h.get(503, gatewaytest.TwoPath+"/", asBob, asProgram); strings.Contains(refused.body, "Too many of your requests") {
 		t.Errorf("beyond all places: %s", refused.body)
 	}
 	h.Run(one, gatewaytest.Echo(t))

@@ -24,7 +24,7 @@ func TestTheStateOfTheArchiveIsSaid(t *testing.T) {
 		"verified":            {workspace.Workspace{ArchiveKey: "k", ArchiveVerifiedAt: now.Add(-time.Hour)}, "ArchiveVerified", "2026-04-30 23:00:00 UTC", "", ""},
 		"verified long ago":   {workspace.Workspace{ArchiveKey: "k", ArchiveVerifiedAt: now.AddDate(0, 0, -45)}, "ArchiveVerifiedLongAgo", "45 days ago", "", ""},
 		"damaged":             {workspace.Workspace{ArchiveKey: "k", ArchiveDamage: "the checksum", ArchiveVerifiedAt: now}, "ArchiveDamaged", "Do not delete", "the checksum", "the checksum"},
-		"damaged, and volume": {workspace.Workspace{ArchiveKey: "k", ArchiveDamage: "the checksum", Conditions: ready}, "ArchiveDamaged", "not concerned", "the checksum", "the checksum"},
+		"damaged, and volume": {workspace.Workspace{ArchiveKey: "k", ArchiveDamage: "the checksum", Conditions: ready}, "ArchiveDamaged", "not affected", "the checksum", "the checksum"},
 		"reverting":           {workspace.Workspace{Revert: asked}, "Reverting", "archived first", "", ""},
 		"reverted":            {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{ChoiceRecord: workspace.ChoiceRecord{RevertID: "r"}}}, "", "", "", ""},
 		"revert failed": {workspace.Workspace{Revert: asked, HomeCtx: workspace.HomeContext{ChoiceRecord: workspace.ChoiceRecord{RevertID: "r", RevertProblem: "dial tcp 10.0.0.1"}}},

@@ -25,7 +25,7 @@ func TestWhenItDozes(t *testing.T) {
 	}{
 		{name: "in use", delays: dozing, used: 3 * time.Minute, next: []string{"Dozes 14:02:00", "Sleeps 14:07:00"}, says: "It begins to doze at 2026-05-06 14:02:00 UTC unless it is used"},
 		{name: "at the next check", delays: dozing, used: 6 * time.Minute, next: []string{"Dozes 14:01:00", "Sleeps 14:04:00"}},
-		{name: "hindered", delays: dozing, used: 9 * time.Minute, next: []string{"CannotDoze 13:56:00", "Sleeps 14:01:00"}, says: "could have been dozing since 2026-05-06 13:56:00 UTC, but is not: as many doze as may"},
+		{name: "hindered", delays: dozing, used: 9 * time.Minute, next: []string{"CannotDoze 13:56:00", "Sleeps 14:01:00"}, says: "could have been dozing since 2026-05-06 13:56:00 UTC, but is not: the limit of dozing workspaces is reached"},
 		{name: "after its work has ended", delays: dozing, used: time.Hour, change: func(w *workspace.Workspace) {
 			w.SleepAt = now.Add(8 * time.Minute)
 		}, next: []string{"Dozes 14:03:00", "Sleeps 14:08:00"}},

@@ -92,16 +92,16 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"announced", row("RUNNING", "RUNNING", used(9*time.Minute), func(w *workspace.Workspace) { w.SleepAt = ago(-90 * time.Second) }), nil, "RUNNING", []string{"Sleeps 14:01:30"}, "at 2026-05-06 14:01:30 UTC unless"},
 		{"busy", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) {
 			w.Busy = &workspace.Busy{Reason: workspace.BusyTerminal, Detail: "make", Since: ago(time.Minute)}
-		}), nil, "RUNNING", []string{"TerminalJob", "WorkCap 01:00:00"}, "prints, writes or computes (since 2026-05-06 13:59:00 UTC)"},
+		}), nil, "RUNNING", []string{"TerminalJob", "WorkCap 01:00:00"}, "printing, writing or computing (since 2026-05-06 13:59:00 UTC)"},
 		{"busy for too long", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) {
 			w.Busy, w.SleepAt = &workspace.Busy{Reason: workspace.BusyNoAnswer, Since: ago(time.Minute)}, ago(-time.Minute)
-		}), nil, "RUNNING", []string{"NoAnswer", "Sleeps 14:01:00"}, "Although it works"},
+		}), nil, "RUNNING", []string{"NoAnswer", "Sleeps 14:01:00"}, "although work is in progress"},
 		{"busy for a reason of a newer process", row("RUNNING", "RUNNING", func(w *workspace.Workspace) { w.Busy = &workspace.Busy{Reason: "Moon"} }), nil, "RUNNING", []string{"Moon", "WorkCap 01:00:00"}, "does not know"},
 		{"kept awake", row("RUNNING", "RUNNING", used(time.Hour), func(w *workspace.Workspace) { w.KeepAwakeUntil = ago(-time.Hour) }), nil, "RUNNING", []string{"KeptAwake 15:00:00", "Sleeps 15:00:00"}, "keeps it awake until 2026-05-06 15:00:00 UTC"},
-		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all traffic of theirs counts"},
-		{"dozing", row("RUNNING", "RUNNING", used(6*time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "Dozing", []string{"Wakes", "Sleeps 14:04:00"}, "takes no processor time (since 2026-05-06 13:59:00 UTC)"},
-		{"to doze, and not frozen", row("RUNNING", "RUNNING", used(6*time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "RUNNING", []string{"Sleeps 14:04:00"}, "Its container runs"},
-		{"frozen, and about to go on", row("RUNNING", "RUNNING", used(time.Minute), frozen), nil, "RUNNING", []string{"Sleeps 14:09:00"}, "Its container runs"},
+		{"its pages cannot report people", row("RUNNING", "RUNNING", used(3*time.Minute), func(w *workspace.Workspace) { w.PageActivity = workspace.PageTraffic }), nil, "RUNNING", []string{"Sleeps 14:07:00", "TrafficCounts"}, "all their traffic counts"},
+		{"dozing", row("RUNNING", "RUNNING", used(6*time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "Dozing", []string{"Wakes", "Sleeps 14:04:00"}, "uses no processor time (since 2026-05-06 13:59:00 UTC)"},
+		{"to doze, and not frozen", row("RUNNING", "RUNNING", used(6*time.Minute), func(w *workspace.Workspace) { w.DozeAt = ago(time.Minute) }), nil, "RUNNING", []string{"Sleeps 14:04:00"}, "Its container is running"},
+		{"frozen, and about to go on", row("RUNNING", "RUNNING", used(time.Minute), frozen), nil, "RUNNING", []string{"Sleeps 14:09:00"}, "Its container is running"},
 		{"dozing no more", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), frozen, func(w *workspace.Workspace) { w.DozeAt = ago(time.Hour) }), nil, "STARTING", []string{"Timeout 14:04:00"}, ""},
 		{"asleep", row("STANDBY", "STANDBY", func(w *workspace.Workspace) { w.PhaseChangedAt = ago(10 * time.Minute) }), nil, "STANDBY", []string{"Archived 14:20:00"}, "is archived at 2026-05-06 14:20:00 UTC"},
 		{"asleep for long", row("STANDBY", "STANDBY"), nil, "STANDBY", []string{"Archived 14:01:00"}, "at the next check"},
@@ -115,24 +115,24 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 		{"a job that says nothing", row("ARCHIVED", "RUNNING", operation("RESTORING", time.Minute), func(w *workspace.Workspace) {
 			w.Progress = &workspace.JobProgress{Step: "of another release"}
 		}), nil, "RESTORING", []string{"Timeout 14:29:00"}, ""},
-		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 has failed"},
+		{"retrying", row("STANDBY", "RUNNING", operation("STARTING", time.Minute), failed("ActionFailed", 1)), attempt, "STARTING", []string{"Retry 14:00:00", "Timeout 14:04:00"}, "Attempt 1 of 3 failed"},
 		{"on a lost node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), waiting(workspace.WaitNodeLost)), nil, "STARTING", []string{"Waits"}, "for as long as it takes"},
-		{"back on its node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), func(w *workspace.Workspace) { w.HomeCtx.ResumedAt = ago(time.Minute) }), nil, "STARTING", []string{"Timeout 14:04:00"}, "if there is no progress until"},
+		{"back on its node", row("STANDBY", "RUNNING", operation("STARTING", time.Hour), func(w *workspace.Workspace) { w.HomeCtx.ResumedAt = ago(time.Minute) }), nil, "STARTING", []string{"Timeout 14:04:00"}, "if there is no progress by"},
 		{"in the queue of storage jobs", row("STANDBY", "ARCHIVED", waiting(workspace.WaitJobQueue)), nil, "STANDBY", []string{"Waits"}, "for as long as it takes"},
-		{"the store is away", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreAway)), nil, "STANDBY", []string{"TriedAgain"}, "tried again by itself"},
-		{"the store refuses", row("ARCHIVED", "RUNNING", waiting(workspace.WaitStoreRefuses)), nil, "ARCHIVED", []string{"TriedAgain", "WaitEnds 14:06:00"}, "ends in an error"},
+		{"the store is away", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreAway)), nil, "STANDBY", []string{"TriedAgain"}, "retried automatically"},
+		{"the store refuses", row("ARCHIVED", "RUNNING", waiting(workspace.WaitStoreRefuses)), nil, "ARCHIVED", []string{"TriedAgain", "WaitEnds 14:06:00"}, "fails with an error"},
 		{"the store refuses, but the volume is there", row("STANDBY", "ARCHIVED", waiting(workspace.WaitStoreRefuses), func(w *workspace.Workspace) {
 			w.Conditions = workspace.Conditions{workspace.VolumeReady: {Status: "True"}}
 		}), nil, "STANDBY", []string{"TriedAgain"}, ""},
 		{"lost", row("ERROR", "RUNNING", failed("DataLost", 1)), nil, "DataLost", []string{"NeedsRecovery"}, "until an administrator recovers it"},
-		{"recovered", row("ERROR", "RUNNING"), nil, "Recovered", []string{"Observed"}, "observed within seconds"},
+		{"recovered", row("ERROR", "RUNNING"), nil, "Recovered", []string{"Observed"}, "checked within seconds"},
 		{"deleted", row("STANDBY", "DELETED"), nil, "STANDBY", []string{"Step", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, "can be undone until 2026-05-06 15:30:00 UTC"},
-		{"deleted and archived", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC = true }), nil, "AwaitsGC", []string{"Undeletable 15:30:00", "FilesDeleted 15:30:00"}, "nothing but its archive is left"},
+		{"deleted and archived", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC = true }), nil, "AwaitsGC", []string{"Undeletable 15:30:00", "FilesDeleted 15:30:00"}, "only its archive is left"},
 		{"deleted and kept", row("DELETING", "DELETED", waiting(workspace.WaitKeptUntilDeleted)), nil, "DELETING", []string{"TriedAgain", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, ""},
 		{"deleted and kept without a limit", row("DELETING", "DELETED", waiting(workspace.WaitKeptUntilGivenUp)), nil, "DELETING", []string{"Kept"}, "until its deletion is undone"},
 		{"deleted in an error", row("ERROR", "DELETED", failed("Timeout", 1)), nil, "Timeout", []string{"Step", "Undeletable 15:30:00", "FilesDeleted 15:30:00"}, ""},
 		{"given up", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.DeleteNow = true }), nil, "DELETING", []string{"Step", "GivenUp"}, "without the usual delay"},
-		{"collected", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC, w.CollectedAt = true, ago(time.Minute) }), nil, "AwaitsGC", []string{"Collected"}, "cannot be undone any more"},
+		{"collected", row("DELETING", "DELETED", func(w *workspace.Workspace) { w.AwaitsGC, w.CollectedAt = true, ago(time.Minute) }), nil, "AwaitsGC", []string{"Collected"}, "can no longer be undone"},
 		{"gone", row("DELETED", "DELETED"), nil, "DELETED", []string{"Nothing"}, "nothing is left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -233,8 +233,8 @@ func TestWhoAskedIsTheNewestRequestOfTheHistory(t *testing.T) {
 		t    store.Transition
 		says string
 	}{
-		{store.Transition{Kind: store.KindDesiredState, New: "RUNNING", Cause: "gateway", UserID: "u1", Username: "ann"}, "A start was asked for by ann by opening it at 2026-05-06 13:55:00 UTC."},
-		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "Sleep was asked for by the system because it had not been used for a while"},
+		{store.Transition{Kind: store.KindDesiredState, New: "RUNNING", Cause: "gateway", UserID: "u1", Username: "ann"}, "A start was requested by ann by opening it at 2026-05-06 13:55:00 UTC."},
+		{store.Transition{Kind: store.KindDesiredState, New: "STANDBY", Cause: "ttl"}, "Sleep was requested by the system because it had not been used for a while"},
 		{store.Transition{Kind: store.KindCreated, New: "RUNNING", Cause: "api", UserID: "u1", Username: "ann"}, "created by ann in the dashboard"},
 		{store.Transition{Kind: store.KindDeleted, Cause: "cli"}, "deleted by an administrator on the command line"},
 		{store.Transition{Kind: store.KindUndeleted, New: "ARCHIVED", Cause: "api", Username: "ann"}, "deletion was undone by ann"},

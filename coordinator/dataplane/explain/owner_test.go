@@ -83,7 +83,7 @@ func TestOwnersAreToldSomethingAboutEveryReason(t *testing.T) {
 // The name of a file that changes while it is archived is the owner's to know. What else the job or
 // a server has said is not.
 func TestOwnersSeeWhichFileChanges(t *testing.T) {
-	for subject, want := range map[string]string{`./app/db.sqlite`: `"./app/db.sqlite" has changed while it was read.`, "": ""} {
+	for subject, want := range map[string]string{`./app/db.sqlite`: `"./app/db.sqlite" changed while it was being read.`, "": ""} {
 		w := workspace.Workspace{Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived,
 			Waiting: &workspace.Waiting{Reason: workspace.WaitArchiveFailed, Message: secret, Subject: subject, Since: now}}
 		if got := OwnersView(w).Waiting.Message; !strings.HasPrefix(got, adviceOnWait(workspace.WaitArchiveFailed).Meaning["en"]) || !strings.HasSuffix(got, want) {

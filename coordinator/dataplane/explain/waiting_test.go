@@ -22,8 +22,8 @@ func TestWaits(t *testing.T) {
 		{workspace.Waiting{Reason: workspace.WaitPullingImage}, "which is being pulled", "내려받는 중"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6}, "12 MB so far", "지금까지 12 MB"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Done: 12e6, Total: 30e6}, "12 MB of 30 MB", "30 MB 중 12 MB"},
-		{workspace.Waiting{Reason: workspace.WaitPullingImage, Message: "10.0.0.5", Done: 12e6, Cause: workspace.CauseRateLimit}, "rate limit). It is tried again by itself", "요청 한도를 넘어"},
-		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseUnreachable}, "cannot be reached. It is tried again", "연결할 수 없습니다. 간격을"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Message: "10.0.0.5", Done: 12e6, Cause: workspace.CauseRateLimit}, "rate limit). It is retried automatically", "요청 한도를 넘어"},
+		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseUnreachable}, "cannot be reached. It is retried", "연결할 수 없습니다. 간격을"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseTimeout}, "did not answer in time. It", "제시간에 응답하지"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseServerError}, "an error of its own. It", "레지스트리 자체에서"},
 		{workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseUnknown}, "could not be pulled yet. It", "내려받지 못했습니다. 간격을"},
@@ -33,7 +33,7 @@ func TestWaits(t *testing.T) {
 		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, Ports: []int{22, 8888}}, "nothing listens on port 8080. Listening: 22, 8888. Have the application listen on port 8080", "수신 중인 포트: 22, 8888."},
 		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, Ports: []int{22, 8080}}, "something listens on port 8080, but", "8080번 포트에서 수신하는 프로그램은 있지만"},
 		{workspace.Waiting{Reason: workspace.WaitNotAnswering, Port: 8080, LocalPorts: []int{8080}}, "on the loopback address: 8080). Have the application listen on port 8080 of all interfaces", "루프백 주소의 포트: 8080"},
-		{workspace.Waiting{Reason: workspace.WaitArchiveFailed, Subject: "./a"}, `"./a" has changed`, `"./a"의 내용이`},
+		{workspace.Waiting{Reason: workspace.WaitArchiveFailed, Subject: "./a"}, `"./a" changed while`, `"./a"의 내용이`},
 		{workspace.Waiting{Reason: "OfALaterRelease", Message: "it waits for the moon"}, "does not know", "이 버전에서 알 수 없는"},
 	} {
 		for _, admin := range []bool{true, false} {

@@ -20,7 +20,7 @@ func TestTheSignInPageSaysWhyItRefuses(t *testing.T) {
 		auth.ErrDisabled:    {"account is disabled", "중지된 계정"},
 		auth.ErrUnknownUser: {"have no account here", "계정이 없습니다"},
 		auth.ErrRefusedName: {"letters of several scripts", "여러 문자 체계가 섞인"},
-		auth.ErrNoSession:   {"has not said who you are", "확인하지 못했습니다"},
+		auth.ErrNoSession:   {"did not say who you are", "확인하지 못했습니다"},
 	} {
 		for i, language := range []string{"en", "ko"} {
 			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/login", nil)

@@ -151,7 +151,7 @@ func TestAWorkspaceThatDozes(t *testing.T) {
 	s.Exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}'`)
 	run(t, "list").Want(t, 0, "RUNNING,dozing  ")
 	run(t, "show", "one").Want(t, 0, "phase        RUNNING, dozing\n", "dozes since  ")
-	run(t, "explain", "one").Want(t, 0, "It dozes, because it has not been used for a while", "It goes on at once")
+	run(t, "explain", "one").Want(t, 0, "It is dozing because it has not been used for a while", "It resumes immediately")
 	run(t, "open", "one").Want(t, 0, "/w/")
 	if o := run(t, "show", "one"); strings.Contains(o.Stdout, "doz") {
 		t.Errorf("it is open, and dozes: %s", o.Stdout)

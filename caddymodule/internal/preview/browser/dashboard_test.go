@@ -147,7 +147,7 @@ func creating(b *tab) {
 // dozing checks a dozing workspace: it shows that it dozes, and can be opened, woken, put to sleep and archived.
 func dozing(b *tab) {
 	b.until("it says that it dozes", is("dozing", "RUNNING")+`.dataset.dozing !== undefined && `+is("dozing", "RUNNING")+`.querySelector(".phase").innerText === "Dozing"`)
-	b.until("it says what wakes it", is("dozing", "RUNNING")+`.innerText.includes("Wakes at once when it is used")`)
+	b.until("it says what wakes it", is("dozing", "RUNNING")+`.innerText.includes("Resumes immediately when it is used")`)
 	b.until("others do not", `document.querySelectorAll("[data-dozing]").length === 1 && `+is("kept", "RUNNING")+`.querySelector(".phase").innerText === "Running"`)
 	b.until("it can be opened", is("dozing", "RUNNING")+`.querySelector("a.open")`)
 	b.press(`[data-name=dozing] [data-menu]`)
@@ -155,7 +155,7 @@ func dozing(b *tab) {
 		[...document.querySelectorAll("[data-name=dozing] [role=menuitem]")].some((e) => e.innerText.trim() === name))`)
 	b.key("Escape")
 	b.press(`[data-name=dozing] a[id^=name-]`) // in a card or a row
-	b.until("why, and what wakes it", `((text) => text.includes("It dozes, because it has not been used for a while") && text.includes("It goes on at once"))(
+	b.until("why, and what wakes it", `((text) => text.includes("It is dozing because it has not been used for a while") && text.includes("It resumes immediately"))(
 		document.querySelector("#view-workspace .summary").innerText)`)
 	b.press("#view-workspace .further summary")
 	b.until("when it sleeps", `document.querySelector("#view-workspace .further").innerText.includes("It goes to sleep at")`)
