@@ -403,8 +403,8 @@ func (k *Kubernetes) Since(ctx context.Context, m Mark, workspace string) (all [
 	return all, err
 }
 
-// Free removes the finalizers of the installation's Pods that are being deleted. An administrator does so if the
-// program that would remove them no longer runs.
+// Free removes the finalizers of the installation's Pods that are being deleted. An administrator removes them
+// if the program that would do it no longer runs.
 func (k *Kubernetes) Free(ctx context.Context) error {
 	list, err := k.pods(ctx, "")
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package plot draws line charts as SVG, for reports and guides. A chart stands for itself: its
 // style is in it, readable on light and on dark pages.
 //
-// It owns how charts look, and nothing of what they show. Programs must not import it.
+// It owns the look of charts, and nothing about their content. Programs must not import it.
 package plot
 
 import (
@@ -29,7 +29,7 @@ type Mark struct {
 
 // Chart is one picture with at most [MaxLines] lines.
 type Chart struct {
-	// Title says what is drawn, and in which unit. XName says what X is.
+	// Title names the subject and the unit. XName says what X is.
 	Title, XName string
 	Lines        []Line
 	Marks        []Mark

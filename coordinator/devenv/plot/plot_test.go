@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSVG: whatever is drawn is well-formed, and stays within the picture.
+// TestSVG: every chart is well-formed, and stays within the picture.
 func TestSVG(t *testing.T) {
 	var many []Point
 	for i := range 10_000 {

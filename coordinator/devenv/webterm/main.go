@@ -1,5 +1,5 @@
 // Command webterm is a small workspace: a terminal in a web page. It replaces an editor that cannot be pulled, and
-// shows to tests what has reached it.
+// shows tests the input that has reached it.
 //
 //	GET /         the page
 //	GET /ws       the terminal's WebSocket
@@ -101,7 +101,7 @@ func newHandler() http.Handler {
 	return secrets.watch(mux)
 }
 
-// echo answers with what it was sent.
+// echo answers with the received text.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -11,8 +11,8 @@ import (
 // Course is what the controller does until a workspace is in another desired state, when nothing
 // fails.
 type Course struct {
-	// Saves is how many times its row is written, and Told after how many of them the processes
-	// are told.
+	// Saves is how often its row is written, and Told how many of these writes notify the
+	// processes.
 	Saves, Told int
 	// Actions are the calls of actuators, and Asks the questions to the object store.
 	Actions map[planner.Action]int
@@ -104,7 +104,7 @@ func (w *world) policy() planner.Policy {
 	}
 }
 
-// observe is what the sensors say, with the answers of the object store if it was asked.
+// observe returns the sensors' observation, with the answers of the object store if it was asked.
 func (w *world) observe(asked bool) workspace.Observation {
 	o := workspace.Observation{Container: w.container, Volume: w.volume, Jobs: w.jobs, Witnessed: true}
 	if !asked {

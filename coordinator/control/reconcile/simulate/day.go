@@ -16,7 +16,7 @@ type Config struct {
 	Days       int // working days, of which the first one follows a weekend
 	People     People
 	TTL        ttl.Settings
-	// MaxJobs is how many storage jobs run at once.
+	// MaxJobs is how many storage jobs run concurrently.
 	MaxJobs int
 	Times   Times
 	Seed    uint64
@@ -122,7 +122,7 @@ type one struct {
 	sessions int32 // open ones
 }
 
-// run is a simulation that goes on.
+// run is a simulation in progress.
 type run struct {
 	Config
 	Result
@@ -326,7 +326,7 @@ func (r *run) endJob(id int32) {
 	}
 }
 
-// endMinute notes what there is. The number of those who are active goes on.
+// endMinute records the state. The number of active people carries over.
 func (r *run) endMinute() {
 	m := r.minute
 	m.Running, m.Asleep, m.Archived = float64(r.counts[running]+r.counts[starting]), float64(r.counts[asleep]), float64(r.counts[archived])

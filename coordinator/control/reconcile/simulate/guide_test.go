@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "simulate a million workspaces, and write tables and plots into the guide")
 
 const (
-	// guideWorkspaces are those of the guide, and testWorkspaces those of the test of it.
+	// guideWorkspaces is the number of workspaces in the guide, and testWorkspaces that in its test.
 	guideWorkspaces, testWorkspaces = 1_000_000, 20_000
 	// tolerance is how far a number of the guide may differ from the result of a small simulation: the busiest quarter
 	// of an hour of few people is busier than that of many.
@@ -139,8 +139,8 @@ const (
 	workingDays, monthDays            = 22, 30.4
 )
 
-// month is what a workspace costs that is awake for so many hours of a working day, and not archived
-// for so many.
+// month is the monthly cost of a workspace, by the hours of a working day for which it is awake and
+// on the disk.
 func month(awake, onDisk, archivedGB, days float64) float64 {
 	return days*awake*(reservedGiB*unit("memory_price")+reservedCPUs*unit("cpu_price")) +
 		onDisk/24*days/monthDays*homeGB*unit("disk_price") + archivedGB*unit("store_price")

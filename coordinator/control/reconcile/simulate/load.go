@@ -15,7 +15,7 @@ type Installation struct {
 	Shards, MaxJobs, MaxConcurrent int
 	// Cores and GiB are those of one process, and DatabaseCores those of PostgreSQL.
 	Cores, GiB, DatabaseCores float64
-	// Limited says that max_running_global is set, so that running workspaces are counted.
+	// Limited means that max_running_global is set, so that running workspaces are counted.
 	Limited bool
 }
 
@@ -45,15 +45,15 @@ const (
 	full           = 0.7 // of what a server can do before its queue grows
 )
 
-// Dependency is something that breaks when more is asked of it.
+// Dependency is a part that fails beyond its capacity.
 type Dependency struct {
 	Key string
 	// Load is how much of it a minute uses: 1 is all that it can do. It is about the workspaces
 	// of the simulation.
 	Load func(m Minute, workspaces int, in Installation) float64
-	// Exact says that all of it may be used; otherwise a part must stay free.
+	// Exact means that all of it may be used; otherwise a part must stay free.
 	Exact bool
-	// Only names the backend that has it; empty: both.
+	// Only names the only backend with it; empty: both.
 	Only string
 }
 
@@ -62,8 +62,8 @@ var restoreCourse, startCourse, sleepCourse, archiveCourse = Courses()
 // a second of a minute's count.
 func a(n float64) float64 { return n / 60 }
 
-// saves and tellings are how many rows the controller writes in a second, and about how many changes
-// processes are told. Each change of a desired state is one more of both.
+// saves and tellings are how many rows the controller writes in a second, and how many changes
+// processes are notified about. Each change of a desired state adds one to both.
 func saves(m Minute) float64 {
 	return a(m.Restores)*float64(restoreCourse.Saves) + a(m.Starts-m.Restores)*float64(startCourse.Saves) +
 		a(m.Sleeps)*float64(sleepCourse.Saves) + a(m.Archives)*float64(archiveCourse.Saves)

@@ -3,7 +3,7 @@ package simulate
 // Unit is what something costs once.
 type Unit struct {
 	Value float64
-	// Of is its unit, and From where it was measured, or who says so.
+	// Of is its unit, and From the place of the measurement, or the source.
 	Of, From string
 }
 

@@ -1,7 +1,7 @@
 // Package caddybuild builds the custom Caddy that xcaddy.json describes.
 //
 // The file is the JSON form of [xcaddy.Builder] and the only place with the versions and modules of the build. It
-// always builds: the go command knows what is up to date.
+// always builds: the go command skips up-to-date parts.
 package caddybuild
 
 import (

@@ -150,7 +150,7 @@ func stage(ctx context.Context, root, staged string) error {
 		write(staged, documents+"/licences.txt", licences, 0o644))
 }
 
-// write writes a file of the package, whatever the user's umask says.
+// write writes a file of the package, regardless of the user's umask.
 func write(staged, name string, text []byte, mode fs.FileMode) error {
 	path := filepath.Join(staged, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestVersionsSort: for dpkg, each commit is newer than those before it, whatever their names are. It is also newer
-// than older packages, whose versions had only the commit's name.
+// TestVersionsSort: for dpkg, each commit is newer than those before it, regardless of their names. It is also
+// newer than older packages, whose versions had only the commit's name.
 func TestVersionsSort(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("dpkg is not here, and compares them")

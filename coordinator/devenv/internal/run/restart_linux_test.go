@@ -44,7 +44,7 @@ func TestKilledServersComeBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r, out := newTestRunner(t)
-			// What is started must not depend on the context of the preparations.
+			// Started programs must not depend on the context of the preparations.
 			preparing, prepared := context.WithCancel(t.Context())
 			if err := c.start(preparing, r); err != nil {
 				t.Fatal(err)

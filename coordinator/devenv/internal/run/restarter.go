@@ -61,8 +61,8 @@ func start[P process](r *restarter, name string, do func() (P, error)) (P, error
 	return running, err
 }
 
-// check begins to start again what has ended. It returns an error when that did not
-// succeed, or does not help because the server ends again and again. It does not block.
+// check begins to restart ended programs. It returns an error when that did not succeed, or does
+// not help because the server ends again and again. It does not block.
 func (r *restarter) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -108,7 +108,7 @@ func TestRestartBlocksNothing(t *testing.T) {
 	})
 }
 
-// What is announced names no secret, and the file for commands.
+// The announcement contains no secret, but the path of the file for commands.
 func TestAnnouncement(t *testing.T) {
 	var out strings.Builder
 	r := newRunner("", "", settings{port: 8080, database: "postgres://own:secret@db/codehub"}, state{}, &out)

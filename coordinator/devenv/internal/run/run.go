@@ -38,8 +38,8 @@ const (
 	caddyGrace = 30 * time.Second
 )
 
-// Run runs CodeHub from the repository in root until ctx or a server that it
-// needs ends. It prints what it does to out.
+// Run runs CodeHub from the repository in root until ctx or a server that it needs ends. It prints
+// its steps to out.
 func Run(ctx context.Context, root string, out io.Writer) error {
 	begin := time.Now()
 	settings, err := readSettings(os.Getenv)
@@ -67,7 +67,7 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 		return err
 	}
 	r := newRunner(root, dir, settings, st, out)
-	// Whatever happens below, what was started ends.
+	// In any case, started programs end.
 	defer r.servers.stop()
 	if err := r.install(ctx); err != nil {
 		return err

@@ -208,8 +208,8 @@ func TestEnvironment(t *testing.T) {
 	check(effective(), "CODEHUB_JOB_NETWORK=")
 }
 
-// TestTheEnvironmentForCommands: a shell reads the file, whatever is in a value, and gets the variables that commands
-// need.
+// TestTheEnvironmentForCommands: a shell reads the file, with any characters in a value, and gets the variables that
+// commands need.
 func TestTheEnvironmentForCommands(t *testing.T) {
 	r := &runner{
 		dir: "/repo/.codehub", settings: settings{port: 8080}, databaseURL: "postgres:///x?host=%2Fa'b&user=c $HOME",
