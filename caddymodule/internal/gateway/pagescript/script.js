@@ -1,11 +1,11 @@
-// What the gateway adds to the pages of workspaces. It tells the gateway when a person does
+// The script that the gateway adds to the pages of workspaces. It tells the gateway when a person does
 // something here, and tells the person when the workspace goes to sleep. It uses nothing of
-// the page, and the page sees nothing of it but one element, while there is something to say.
+// the page, and the page sees only one element of it, and only while the script shows something.
 (function () {
   "use strict";
   var tag = document.currentScript, mark = Symbol.for("codehub.presence");
   if (!tag || window[mark]) return;
-  try { // behind a service worker a frame gets this, too: the page around it watches it
+  try { // behind a service worker a frame gets the script, too, but the page around it watches it
     if (parent !== window && parent[mark]) return tag.remove();
   } catch (e) { /* of another origin */ }
   Object.defineProperty(window, mark, { value: true });
@@ -14,19 +14,19 @@
   var send = window.fetch.bind(window), id = Math.random().toString(36).slice(2);
   tag.remove();
 
-  // The page: silent until the gateway knows that it reports, then reporting; gone once it has ended (it may
+  // The page: silent until the gateway knows that it reports, then reporting; gone once it has been left (it may
   // come back), and stopped when the user is signed out or the workspace is gone.
   var page = "silent";
-  // The workspace, as the gateway said last: running, dozing, asleep, waking or failed.
+  // The last state of the workspace from the gateway: running, dozing, asleep, waking or failed.
   var workspace = "";
-  // What is shown: "notice", "answered" (the notice with its answer), "dozing", or a text of the cover.
+  // The visible part: "notice", "answered" (the notice with its answer), "dozing", or a text of the cover.
   var view = "";
   function isCover() { return ["asleep", "waking", "failed", "loading", "back"].indexOf(view) >= 0; }
   function isLive() { return workspace === "running" || workspace === "dozing"; }
   function call(name, options) {
     options.credentials = "same-origin";
     options.cache = "no-store";
-    options.referrerPolicy = "same-origin"; // the address is how the gateway knows the page, whatever its policy is
+    options.referrerPolicy = "same-origin"; // the gateway identifies the page by its address, regardless of its policy
     options.redirect = "error";
     return send(own + name, options).then(function (answer) {
       if (answer.status === 401 || answer.status === 403 || answer.status === 404) stop();
@@ -44,7 +44,7 @@
   }
   function jitter(ms) { return ms * (0.75 + Math.random() / 2); }
 
-  // What a person does: the first sign is reported at once, further ones 20 s later.
+  // Input by a person: the first is reported immediately, further input 20 s later.
   var every = 20000, reportedAt = -every, pending = false, reportTimer = 0;
   function used() {
     if (page === "stopped" || isCover()) return;
@@ -61,9 +61,9 @@
     pending = false;
     post("presence", { input: true }).catch(function () { used(); });
   }
-  // A workspace that dozes goes on with the first sign of a person, which is reported at once; one
-  // that sleeps is asked for by name, so that a key for one that dozes never wakes it. Only a limit
-  // refuses that. What gets another error, or no answer, is sent again for half a minute.
+  // A dozing workspace resumes with the first input, which is reported immediately. A sleeping one needs
+  // an explicit request to wake, so that a key meant for a dozing one never wakes it. Only a limit
+  // refuses it. After another error, or no answer, the request is repeated for half a minute.
   var asked = null;
   function wake() {
     if (asked || isCover() && view !== "asleep") return;
@@ -89,10 +89,10 @@
       }
       asked = null;
       if (refused) asleep(0);
-      if (refused || view === "waking") say(refused || page === "stopped" ? "failed" : "asleep"); // when signed out the address leads on
+      if (refused || view === "waking") say(refused || page === "stopped" ? "failed" : "asleep"); // when signed out, loading the address leads to the sign-in
     });
   }
-  function leave(ends) { // the page may end: what is pending goes now
+  function leave(ends) { // the page may end: pending reports are sent now
     if (page === "stopped" || !pending && !ends) return;
     clearTimeout(reportTimer);
     if (pending) reportedAt = performance.now();
@@ -102,11 +102,11 @@
   var last = "", moveTimer = 0, closedAt = -Infinity;
   function onInput(e) {
     if (!e.isTrusted || e.target === host) return;
-    if (e.type === "pointermove") { // also comes when the page moves under a pointer at rest
+    if (e.type === "pointermove") { // also fired when the page moves under a pointer at rest
       var at = e.screenX + "," + e.screenY;
       if (at === last || justClosed()) return;
       last = at;
-      if (view === "notice") { // it may be on its way to the notice
+      if (view === "notice") { // the pointer may be on its way to the notice
         moveTimer = moveTimer || setTimeout(function () { moveTimer = 0; used(); }, 1500);
         return;
       }
@@ -117,16 +117,16 @@
     clearTimeout(moveTimer);
     moveTimer = 0;
   }
-  // justClosed reports whether the notice was closed a moment ago: the pointer leaves it, and the
-  // click has made the page active. Neither says that the person goes on here.
+  // justClosed reports whether the notice was closed a moment ago: the pointer is leaving it, and the
+  // click has made the page active. Neither shows that the person continues here.
   function justClosed() { return performance.now() < closedAt + 6000; }
-  // Frames of the same origin are watched as the page is. In others a click or a key makes
-  // the page active for a few seconds, and this looks more often than that. So are windows that
-  // the page opens: what it writes into them comes from nowhere, and has no script of its own.
+  // Frames of the same origin are watched like the page. In others a click or a key makes
+  // the page active for a few seconds, and the script checks more often than that. It also watches windows
+  // that the page opens: documents that it writes into them do not pass the gateway, and lack the script.
   var kinds = ["keydown", "pointerdown", "pointermove", "touchstart", "wheel"], windows = [], followed = Symbol();
   function watch(w) {
     try {
-      if (!w.document || w !== window && w[mark]) return; // it reports by itself
+      if (!w.document || w !== window && w[mark]) return; // it has its own script
       if (w !== window && w.location.host === location.host) meet(w.location.pathname);
       kinds.forEach(function (kind) { w.addEventListener(kind, onInput, { capture: true, passive: true }); });
       w.addEventListener("keydown", onKey, true);
@@ -134,11 +134,11 @@
       for (var i = 0; i < w.frames.length; i++) watch(w.frames[i]);
     } catch (e) { /* of another origin */ }
   }
-  // follow hears of the windows that w opens: there is no other way to them.
+  // follow notices the windows that w opens: there is no other way to find them.
   function follow(w) {
     if (w[followed]) return;
     Object.defineProperty(w, followed, { value: true });
-    [w, w.Document.prototype].forEach(function (of) { // document.open opens a window, too
+    [w, w.Document.prototype].forEach(function (of) { // document.open can open a window, too
       of.open = new Proxy(of.open, { apply: function (open, self, given) { return opened(Reflect.apply(open, self, given)); } });
     });
     if (w.documentPictureInPicture) w.documentPictureInPicture.addEventListener("enter", function (e) { opened(e.window); });
@@ -155,8 +155,8 @@
       if (!w.document.hidden && w.navigator.userActivation.isActive && !justClosed()) used();
     } catch (e) { /* of another origin, or not known here */ }
   }
-  // The frames' paths since metAt, and those that are not reported yet. All are reported again and again:
-  // the gateway forgets them, and each of its processes has to hear of them.
+  // The frames' paths since metAt, and those that are not reported yet. All are reported repeatedly:
+  // the gateway forgets them, and each of its processes must learn them.
   var met = {}, found = [], metAt = 0, meetEvery = 30000;
   function meetAgain() {
     met = {};
@@ -185,7 +185,7 @@
 
   // The state of the workspace: one request that waits for the next change while the page is
   // visible, a short one about every minute while it is hidden. Over HTTP/1.1 a browser has six
-  // connections for all pages of a host, which the page may need: there none waits while it runs.
+  // connections for all pages of a host, which the page may need: there no request waits while it runs.
   var seen = "", run = "", pollTimer = 0, failures = 0, waiting = null, polls = 0;
   function poll() {
     quiet();
@@ -220,9 +220,9 @@
   var noticeTimer = 0, dismissed = 0, ends = 0;
   function show(s, dozed) {
     clearTimeout(noticeTimer);
-    if (view === "loading" || view === "back") return; // only a load leads on
+    if (view === "loading" || view === "back") return; // only a reload helps
     if (isLive()) {
-      // Of another run this page is dead. Of the same one it goes on, also behind the cover.
+      // In another run of the workspace this page is dead. In the same run it continues, even behind the cover.
       if (s.run !== run && (run || isCover())) return reload();
       run = s.run;
       var dozing = workspace === "dozing";
@@ -234,11 +234,11 @@
         return;
       }
       var at = Date.now() + 1000 * s.sleep_in;
-      if (view === "notice") ends = dismissed = at; // this answer may have been quicker
+      if (view === "notice") ends = dismissed = at; // this answer may have come first
       else if (Math.abs(at - dismissed) > 5000) noticeTimer = setTimeout(notice, 1000 * (s.sleep_in - 60), at);
       return;
     }
-    if (dozed) { // what was said and asked was about that
+    if (dozed) { // the view and the request were about the doze
       if (view === "dozing" || isCover()) hide();
       asked = null;
     }
@@ -251,11 +251,11 @@
     if (posted) return say("back"); // a form that was sent would be sent again
     say("loading");
     setTimeout(say, 5000, "back");
-    location.reload(); // a page with changes that it cannot keep may ask first, and stay
+    location.reload(); // a page with unsaved changes may ask first, and stay
   }
 
-  // What is shown is built by hand, in a root of its own: neither the page's policy nor its
-  // styles reach it.
+  // The elements are built by hand, in their own shadow root: neither the page's policy nor its
+  // styles affect them.
   var host = null, root = null, box = null, row = null, head = null, text = null;
   var clock = 0, since = "", looking = false, before = null;
   var texts = {}; // by language and name: the server puts them here
@@ -302,8 +302,8 @@
     host.addEventListener("pointerenter", unmoved);
     place();
   }
-  // place puts what is shown where the page's own modal dialogs, which make everything outside of
-  // them inert, do not cover it. They come and go.
+  // place puts the element where the page's own modal dialogs, which make everything outside of
+  // them inert, do not cover it. Dialogs come and go.
   function place() {
     var parent = document.documentElement;
     try {
@@ -318,7 +318,7 @@
       if (looking) box.show(); else box.showModal();
     }
     if (!covers) {
-      try { // above the page's full screens
+      try { // above the page's full-screen elements
         host.popover = "manual";
         host.showPopover();
       } catch (e) { /* not known here */ }
@@ -337,7 +337,7 @@
     if (back && back.isConnected && back.focus) back.focus({ preventScroll: true });
   }
 
-  // dozes says that the page waits for a person, while nothing else is said.
+  // dozes shows that the page waits for a person, unless something else is shown.
   function dozes() {
     if (view || page === "stopped") return;
     open("dozing", "div", "status");
@@ -362,7 +362,7 @@
       post("presence", { stay: true }).catch(function () { used(); });
       hide();
     }).className = "main";
-    var longer = make("div", row); // the hours stay with what they are for
+    var longer = make("div", row); // keeps the hours next to their label
     longer.className = "row";
     if (keep >= 1) make("span", longer, t("keep_awake"));
     [1, 4, 8].forEach(function (hours) {
@@ -377,11 +377,11 @@
     leave.className = "close";
     leave.setAttribute("aria-label", t("close"));
   }
-  function close() { // without a word: whoever closes it may be about to leave
+  function close() { // without an answer: the person may be about to leave
     hide();
     closedAt = performance.now();
   }
-  // showAnswer says for a moment that the workspace is not put to sleep, while the buttons of the notice are
+  // showAnswer shows for a moment that the workspace stays awake, while the buttons of the notice are
   // still there.
   function showAnswer(why) {
     if (view !== "notice" && view !== "answered") return;
@@ -406,7 +406,7 @@
     say("asleep");
     box.showModal();
   }
-  // say changes what the cover says.
+  // say changes the text of the cover.
   function say(what) {
     if (view === what) return;
     view = what;
@@ -426,7 +426,7 @@
         head.textContent = t("failed");
         text.textContent = t("failed_text");
         main = make("button", row, t("show_why"), function () { location.reload(); });
-        if (workspace === "dozing") make("button", row, t("wake"), function () { hide(); wake(); }); // the page goes on then
+        if (workspace === "dozing") make("button", row, t("wake"), function () { hide(); wake(); }); // then the page continues
         break;
       case "loading":
         head.textContent = t("loading");
@@ -452,7 +452,7 @@
     box.show();
     if (before && before.isConnected && before.focus) before.focus({ preventScroll: true });
   }
-  // A key in the page wakes what sleeps. Keys that do nothing by themselves, and those that
+  // A key in the page wakes a sleeping workspace. Modifier keys, and those that
   // copy, do not.
   var idle = ["Tab", "Escape", "Shift", "Control", "Alt", "AltGraph", "Meta", "OS", "CapsLock", "PrintScreen"];
   function onKey(e) {
@@ -485,14 +485,14 @@
     "@media(prefers-reduced-motion:no-preference){.card{animation:in .2s ease-out}@keyframes in{from{opacity:0;transform:translateY(8px)}}}" +
     "@media(max-width:480px){.notice,.dozing{inset:auto 8px 8px 8px;max-width:none}}@media print{:host{display:none}}";
 
-  // The page says that it reports once its own policies are known, which may forbid that. Such
-  // a page sends nothing more, and what it does counts as use.
+  // The page announces its reports once its own policies are known, which may forbid them. Such
+  // a page sends nothing more, and its requests count as use.
   function announce(pause) {
     if (page !== "silent") return;
     post("presence", { hello: true }).then(function () {
       if (page !== "silent") return;
       page = "reporting";
-      meetAgain(); // after a page has left, the gateway knows nothing of its frames
+      meetAgain(); // after a page was left, the gateway has forgotten its frames
       look();
     }, function () { setTimeout(announce, jitter(pause), Math.min(2 * pause, 60000)); });
   }
@@ -501,7 +501,7 @@
     stop();
     quiet();
   }
-  // once does something when an event has come, and after ms at the latest.
+  // once calls a function when an event occurs, and after ms at the latest.
   function once(target, event, ms, does) {
     var timer = setTimeout(act, ms);
     target.addEventListener(event, act);
@@ -512,8 +512,8 @@
     }
   }
   function turned() {
-    if (page === "gone" && document.hidden) return; // a page that has ended becomes hidden after that
-    if (document.hidden) leave(false); else used(); // who comes to the page is there
+    if (page === "gone" && document.hidden) return; // a page becomes hidden after it was left
+    if (document.hidden) leave(false); else used(); // a person who comes back to the page is present
     look();
     poll();
   }
@@ -529,7 +529,7 @@
     announce(1000);
     poll();
   }
-  // listen is called again and again: a page that writes itself anew (document.open) takes all listeners away.
+  // listen is called repeatedly: a page that rewrites itself (document.open) removes all listeners.
   function listen() {
     document.addEventListener("securitypolicyviolation", refused);
     document.addEventListener("visibilitychange", turned);
@@ -537,8 +537,8 @@
     addEventListener("pageshow", shown);
     addEventListener("load", look, true); // also of each frame
   }
-  // A browser asks for the manifest without cookies, unless its link says that it is to send them: to
-  // the gateway that is a request of nobody.
+  // A browser requests the manifest without cookies unless its link asks for them: to
+  // the gateway that is an anonymous request.
   function manifests() {
     var links = document.head ? document.head.querySelectorAll('link[rel~="manifest" i]') : [];
     for (var i = 0; i < links.length; i++) {
@@ -555,5 +555,5 @@
     heads.disconnect();
     if (document.head) heads.observe(document.head, { childList: true });
   });
-  once(window, "load", 15000, poll); // an element more would disturb a page that compares itself with its source
+  once(window, "load", 15000, poll); // an extra element would disturb a page that compares itself with its source
 })();

@@ -1,4 +1,4 @@
-// The user's own account: where it is signed in, its password, its access tokens, and what was done with it.
+// The user's own account: its sign-ins, password, access tokens and activity.
 import { h, show } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { loadOwnAudit, ownAudit } from "/assets/audit.js";

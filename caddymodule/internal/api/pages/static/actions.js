@@ -1,4 +1,4 @@
-// What can be done with a workspace, and doing it.
+// The actions on a workspace.
 import { api, t } from "/assets/text.js";
 import { create } from "/assets/create.js";
 import { confirmed } from "/assets/dialogs.js";
@@ -15,21 +15,21 @@ import { undelete } from "/assets/undo.js";
 
 const there = (w) => !["DELETING", "DELETED"].includes(w.phase);
 const desired = (w, is) => w.desired_state !== is;
-// It is on its way to another state, and waits for what others must give: that can be cancelled.
+// It is on its way to another state, but waits for something external, so it can be cancelled.
 const waits = (w, phase) => w.phase === phase && w.desired_state === "RUNNING" && Boolean(w.waiting);
 const awake = (w) => w.phase === "RUNNING" && w.desired_state === "RUNNING";
 const own = (w) => w.owner_user_id === user.id;
 const verb = (name) => (w) => api("POST", `workspaces/${w.id}/${name}`);
 const keepAwake = (hours) => (w) => api("POST", `workspaces/${w.id}/keep-awake`, { hours });
 
-// Each with its picture, when it is offered, and what it does. Those that change no operation are possible in one, and
-// those that cancel one while it waits.
+// Each action has an icon, a condition and a function. An action with always works during an operation, and one with
+// cancels while the operation waits.
 const actions = {
   start: { icon: "play", cancels: true, offered: (w) => dozes(w) || (["PENDING", "ARCHIVED", "STANDBY"].includes(w.phase) && desired(w, "RUNNING")),
     run: (w) => withRoom(w.name, () => verb("start")(w)) },
-  // Its image could not be pulled: a start tries that at once.
+  // Its image could not be pulled: a start retries immediately.
   retry: { icon: "play", cancels: true, offered: pullFailed, run: (w) => withRoom(w.name, () => verb("start")(w)) },
-  // In an error nothing is stopped, but it will not start by itself once it is recovered.
+  // In ERROR this stops nothing, but keeps the workspace from starting after its recovery.
   sleep: { icon: "moon", cancels: true, offered: (w) => desired(w, "STANDBY") &&
     (w.phase === "RUNNING" || waits(w, "STANDBY") || (w.phase === "ERROR" && w.desired_state === "RUNNING")), run: verb("sleep") },
   archive: { icon: "archive", cancels: true, offered: (w) => (["RUNNING", "STANDBY"].includes(w.phase) || waits(w, "ARCHIVED")) &&
@@ -51,17 +51,17 @@ const actions = {
   delete: { icon: "trash", cancels: true, offered: there, danger: true, run: remove },
 };
 
-/** The names of what can be done with a workspace. */
+/** The names of the actions that a workspace offers. */
 export const offered = (w) => Object.keys(actions).filter((name) => actions[name].offered(w));
 
-/** Whether an action waits for the end of what is being done. What only waits itself can be cancelled. */
+/** Whether an action must wait for the end of the operation. An operation that only waits can be cancelled. */
 export const blocked = (w, name) => !actions[name].always &&
   ((w.operation !== "NONE" && (!w.waiting || !actions[name].cancels)) || state.pending.has(w.id));
 
 export const pictureOf = (name) => actions[name].icon;
 export const isDanger = (name) => Boolean(actions[name].danger);
 
-/** What an action is called, with that workspace. */
+/** The label of an action on that workspace. */
 export function nameOf(name, w) {
   if (name === "start" && w && dozes(w)) return t("start_dozing");
   if (name === "edit" && w && imageMayHelp(w)) return t("image_choose");
@@ -70,7 +70,7 @@ export function nameOf(name, w) {
   return hours ? t("keep_awake_for", { Count: Number(hours[1]) }) : t(name);
 }
 
-/** Does something with a workspace. Its card says what failed. */
+/** Runs an action on a workspace, whose card shows a failure. */
 export async function act(w, name) {
   state.failures.delete(w.id);
   state.pending.set(w.id, name);
@@ -86,7 +86,7 @@ export async function act(w, name) {
   }
 }
 
-// Browsers keep the clipboard from pages without TLS: then the message is the address, to be copied by hand.
+// Browsers deny pages without TLS the clipboard: then the message is the address, to be copied by hand.
 async function copyAddress(w) {
   const address = new URL(w.url, location.href).href;
   try {
@@ -103,7 +103,7 @@ async function remove(w) {
   deleted([w]);
 }
 
-// A deletion asks, once, when it ends programs or takes several: undoing it brings back files, and not what ran.
+// A deletion of several workspaces, or of running ones, asks once: undoing it restores files, but not programs.
 async function agreed(list) {
   const ends = list.filter((w) => w.phase === "RUNNING");
   if (list.length === 1 && ends.length === 0) return true;
@@ -113,7 +113,7 @@ async function agreed(list) {
   return confirmed(title, [warning, t("delete_kept")].filter(Boolean).join(" "), t("delete"));
 }
 
-// The deletion of several is one thing to undo.
+// Deleting several workspaces can be undone as one.
 function deleted(gone) {
   if (gone.some((w) => location.hash === pageOf(w.id))) location.hash = "#/";
   let went = false;
@@ -121,12 +121,12 @@ function deleted(gone) {
     { say: () => t("undelete"), run: () => { for (const w of gone) undelete(w.id); } }, "done",
     () => {
       const back = gone.every((w) => there(state.workspaces.get(w.id) ?? { phase: "DELETED" }));
-      went ||= !back; // the stream says it later
+      went ||= !back; // the stream reports it later
       return !(went && back) && !gone.some((w) => state.purged.has(w.id));
     });
 }
 
-/** Does the same with several, one after the other. They are not selected any more, unless the person gives up. */
+/** Runs an action on several workspaces, one after the other, and deselects them unless the person gives up. */
 export async function actOnAll(all, name) {
   const list = all.filter((w) => actions[name].offered(w) && !blocked(w, name));
   if (name === "delete" && list.length > 0 && !(await agreed(list))) return;
@@ -151,11 +151,11 @@ export async function actOnAll(all, name) {
   changed();
 }
 
-/** Whether opening it needs a place, and none is free. */
+/** Whether opening it would exceed the limit of running workspaces. */
 const full = (w) => state.limit !== null && running().length >= state.limit &&
   (dozes(w) || (w.desired_state !== "RUNNING" && w.phase !== "RUNNING"));
 
-/** Follows the link that opens a workspace: at the limit it asks first which other one goes to sleep. */
+/** Follows the link that opens a workspace. At the limit, it first asks which other one goes to sleep. */
 export async function open(w, event) {
   if (!full(w) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();

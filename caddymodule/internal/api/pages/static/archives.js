@@ -1,4 +1,4 @@
-// The archives of a workspace, and going back to an older one.
+// The archives of a workspace, and restoring an older one.
 import { h } from "/assets/dom.js";
 import { api, date, size, t } from "/assets/text.js";
 import { confirmed } from "/assets/dialogs.js";
@@ -22,7 +22,7 @@ async function restore(w, a) {
   const title = t("archive_restore_title", { Name: w.name, Time: date(a.created_at) });
   if (!(await confirmed(title, t("archive_restore_text"), t("archive_restore")))) return;
   try {
-    await api("POST", `workspaces/${w.id}/archives/restore`, { archive: a.key }); // the stream tells how far it is
+    await api("POST", `workspaces/${w.id}/archives/restore`, { archive: a.key }); // the stream reports the progress
     toast(() => t("archive_restoring"));
   } catch (error) {
     if (!signedOut(error)) failed(t("archive_restore"), error);
@@ -31,5 +31,5 @@ async function restore(w, a) {
 
 const draw = ({ items }, w) => (items.length > 0 ? h("ul", { class: "lines" }, items.map((a) => entry(w, a))) : null);
 
-/** The part of a workspace's page: where it is read, and how it is drawn. */
+/** The part of a workspace's page: its API path and its drawing. */
 export const archives = { path: "archives", draw };

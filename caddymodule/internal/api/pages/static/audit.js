@@ -1,4 +1,4 @@
-// Who asked for what: all of it for administrators, and what concerns the own account for its user.
+// The audit: all entries for administrators, and those of the own account for its user.
 import { choose, h } from "/assets/dom.js";
 import { date, has, known, t } from "/assets/text.js";
 import { paged, searchField } from "/assets/paged.js";
@@ -12,15 +12,15 @@ const groups = ["workspace", "user", "token", "system", "api"];
 const ages = { day: 1, week: 7, month: 30 }; // in days
 let query = {};
 let age = "";
-let about = null; // the workspace of which alone entries are shown
+let about = null; // the only workspace whose entries are shown
 
-/** Reads the newest of the own account. */
+/** Reads the newest entries of the own account. */
 export const loadOwnAudit = () => own.read({ limit: "10" });
 
 const asked = () => ({ ...query, ...(about && { workspace: about.id }),
   ...(age && { since: new Date(Date.now() - ages[age] * 86_400_000).toISOString().replace(/\.\d+/, "") }) });
 
-/** Reads the newest of everyone. */
+/** Reads the newest entries of all accounts. */
 export const loadAudit = () => all.read(asked());
 
 function ask(change) {
@@ -35,7 +35,7 @@ function only(workspace) {
 
 const outcome = (entry) => entry.outcome !== "done" && h("span", { class: "tag off" }, t("audit_refused"));
 
-// Who, on which way, with which program, and from where; of the own account, what the user does oneself needs no name.
+// Actor, channel, program and origin. In the own account, the user's own actions need no name.
 function origin({ actor, details: { client } }, mine) {
   const name = mine && actor.id === user.id ? null : actor.name ?? known("audit_kind.", actor.kind);
   const way = actor.token_name ? t("audit_token", { Name: actor.token_name }) : actor.through && known("audit_through.", actor.through.replace(" ", "_"));
@@ -48,11 +48,11 @@ const concerned = ({ workspace }) => workspace && h("a", { href: pageOf(workspac
 
 const other = ({ user: whom, actor, workspace }) => !workspace && whom && whom.id !== actor.id && h("bdi", null, whom.username ?? whom.id.slice(0, 8));
 
-// What was changed, in the API's words.
+// The details of a change, in the API's words.
 const details = (entry) => Object.entries(entry.details).map(([name, value]) =>
   `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ");
 
-// What was done, in words; what was refused, and what is done with the own account, may have words of its own.
+// The action in words. Refused actions, and those on the own account, may have separate words.
 function deed({ action, outcome: how }, mine) {
   const words = [how !== "done" && `audit_tried.${action}`, mine && `audit_own.${action}`, `audit.${action}`].find((key) => key && has(key));
   return words ? t(words) : action;

@@ -1,4 +1,4 @@
-// One workspace in the list: what it is, how it is, and the one thing that people most likely want.
+// A workspace in the list: its name, its state and the most likely action.
 import { h, icon, lazy } from "/assets/dom.js";
 import { explain, locale, t } from "/assets/text.js";
 import { act, blocked, nameOf, offered, open } from "/assets/actions.js";
@@ -9,27 +9,27 @@ import { pageOf } from "/assets/router.js";
 import { activityText, awakeText, dozes, failureText, homeText, imageMayHelp, lostArchive, needsCare, pullFailed, serverText, stateText, usedText, waitingText } from "/assets/status.js";
 import { state } from "/assets/store.js";
 
-/** What a workspace is in attributes: for styles, and for whoever looks for it. */
+/** The state of a workspace as attributes, for styles and tests. */
 export const marks = (w) => ({
   "data-workspace": w.id, "data-phase": w.phase, "data-operation": w.operation, "data-desired": w.desired_state,
   "data-name": w.name, "data-pending": state.pending.get(w.id) ?? null, "data-care": needsCare(w), "data-dozing": dozes(w),
 });
 
-/** What is done with it, or its phase, with a dot of its colour. */
+/** Its operation or its phase, with a dot of the matching colour. */
 export const phase = (w) => h("p", { class: "phase" }, stateText(w));
 
-// What helps a workspace, the best first, by the names of actions; "open" is a link.
+// The names of the actions that help a workspace, best first; "open" is a link.
 function helpful(w) {
   const can = offered(w);
   if (w.phase === "DELETING" || w.phase === "DELETED") return [];
   const failed = w.phase === "ERROR";
-  if (pullFailed(w)) return failed ? ["edit", "retry"] : ["retry", "edit"]; // it may be for now, or for good
-  if (failed && !w.error_reason) return [can.includes("recover") ? "recover" : "details"]; // it is looked at anew
+  if (pullFailed(w)) return failed ? ["edit", "retry"] : ["retry", "edit"]; // the failure may be temporary or permanent
+  if (failed && !w.error_reason) return [can.includes("recover") ? "recover" : "details"]; // it will be observed again
   if (failed) return [can.includes("recover") ? "recover" : "report", ...(imageMayHelp(w) ? ["edit"] : [])];
   return lostArchive(w) ? ["details", ...can.filter((name) => name === "report")] : ["open"];
 }
 
-/** The one thing that stands out, what may help beside it where there is room, and the menu with the rest. */
+/** The main action, further helpful ones where there is space, and the menu with the rest. */
 export function doings(w, without = [], most = 2) {
   const named = helpful(w).filter((name) => !without.includes(name)).slice(0, most);
   return h("div", { class: "actions" },
@@ -41,7 +41,7 @@ export function doings(w, without = [], most = 2) {
     menu(w, [...named, ...without]));
 }
 
-// The bar of a step whose size is unknown moves without saying how far.
+// The bar of a step with an unknown size moves without showing a percentage.
 function progress(w) {
   if (!w.progress) return null;
   return h("div", { class: "progress" },
@@ -51,7 +51,7 @@ function progress(w) {
 
 const line = (name, text) => text && h("p", { class: name }, text);
 
-/** How it is now, in a few words: what is done, and how far. */
+/** Its current state in a few words: the operation and its progress. */
 export const activity = (w) => [line("activity", activityText(w)), progress(w)];
 
 /** The failed request that concerns it. */
@@ -60,15 +60,15 @@ export function refusal(w) {
   return failure && h("p", { class: "notice", role: "alert" }, explain(failure));
 }
 
-/** What servers and programs said, in their own words, for administrators. */
+/** The original messages of servers and programs, for administrators. */
 export const serverSaid = (text) => text && h("details", { class: "said" }, h("summary", null, t("server_details")), h("p", { class: "hint", lang: "en" }, text));
 
-// How it is now: what is done, what it waits for, when it sleeps, what failed.
+// Its current state: the operation, the reason of a wait, the time of its sleep, failures.
 const condition = (w) => [
   activity(w), line("waiting", waitingText(w)), line("awake", awakeText(w)), line("failure", failureText(w)), serverSaid(serverText(w)), refusal(w),
 ];
 
-/** What a card depends on besides the workspace. */
+/** The values that a card depends on besides the workspace. */
 export const memo = (w) => [
   w, state.pending.get(w.id), state.failures.get(w.id), state.menu === w.id, locale(), state.minute, state.images,
   state.renaming === w.id, w.operation === "NONE" ? 0 : Math.floor(Date.now() / 1000), state.selected.has(w.id),
@@ -77,7 +77,7 @@ export const memo = (w) => [
 /** What marks a favourite. */
 export const star = (w) => w.favourite && h("span", { class: "star", role: "img", "aria-label": t("groups.favourite") }, icon("star"));
 
-/** A card. The one to continue with has more room. */
+/** A card. The one to continue with is larger. */
 export const card = (w, first) => lazy(w.id, [first, ...memo(w)], () =>
   h("li", { class: first ? "continue" : null },
     h("article", { ...marks(w), "aria-labelledby": `name-${w.id}` },

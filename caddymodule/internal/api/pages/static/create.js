@@ -1,4 +1,4 @@
-// The dialog in which a workspace is made.
+// The dialog that creates a workspace.
 import { api, explain, onLanguage, requestKey, t } from "/assets/text.js";
 import { imageField, loadImages } from "/assets/images.js";
 import { pageOf } from "/assets/router.js";
@@ -17,7 +17,7 @@ const image = imageField("create-image");
 let failure = null; // a failed request, or "name"
 let making = false;
 let like = null; // the workspace that is duplicated
-let key = ""; // of the request: what was sent already is made once
+let key = ""; // of the request: a repeated request creates only one workspace
 
 function draw() {
   message.hidden = !failure;
@@ -35,7 +35,7 @@ function changedForm() {
 export function create(other) {
   if (dialog.open) return;
   form.reset();
-  like = other?.id ? other : null; // an event is none
+  like = other?.id ? other : null; // an event is not a workspace
   image.set(like?.image_ref ?? null);
   if (like) {
     name.value = t("copy_of", { Name: [...like.name].slice(0, 200).join("") });
@@ -74,7 +74,7 @@ async function send() {
   } catch (error) {
     if (signedOut(error)) dialog.close();
     failure = error;
-    if (error.status) key = requestKey(); // it was answered: the next one is another request
+    if (error.status) key = requestKey(); // the request was answered, so the next one needs a new key
   }
   making = false;
   draw();

@@ -1,4 +1,4 @@
-// The dashboard: its views, what stands on all of them, and the connection to the server.
+// The dashboard: its views, their common parts, and the connection to the server.
 import "/assets/home.js";
 import "/assets/workspace.js";
 import "/assets/account.js";

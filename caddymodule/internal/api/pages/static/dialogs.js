@@ -1,6 +1,6 @@
-// Dialogs that ask something: each is a <dialog> with a form of the page.
+// Dialogs with a question: each is a <dialog> with a form in the page.
 
-/** Shows a dialog, and returns the value of the button that has closed it. */
+/** Shows a dialog, and returns the value of the button that closed it. */
 export function asked(dialog) {
   dialog.returnValue = "cancel";
   dialog.showModal();
@@ -9,12 +9,12 @@ export function asked(dialog) {
   });
 }
 
-// Where something is filled in, Enter sends it: the button that cancels is none that submits, or the browser would press it.
+// In a form with fields, Enter submits. The cancel button must not be a submit button, or the browser would press it.
 document.addEventListener("click", (event) => {
   event.target.closest?.("dialog button[type=button][value=cancel]")?.closest("dialog").close("cancel");
 });
 
-/** Asks before something that cannot be undone, and returns whether the answer is yes. */
+/** Asks before an irreversible action, and returns whether the answer is yes. */
 export async function confirmed(title, words, yes) {
   document.getElementById("confirm-title").textContent = title;
   document.getElementById("confirm-text").textContent = words;

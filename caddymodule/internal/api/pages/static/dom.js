@@ -1,11 +1,11 @@
-// Makes elements, and changes what is shown into what is to be shown, without losing focus or what was typed.
+// Creates elements, and updates the page to the wanted elements without losing the focus or typed text.
 
 const svg = "http://www.w3.org/2000/svg";
 const inSVG = new Set(["svg", "use", "path", "line", "title", "circle"]);
 const handlers = ["onclick", "onchange", "oninput", "onsubmit", "onkeydown", "ontoggle"];
 const keptMemo = Symbol("memo");
 
-/** Makes an element. Functions become handlers, true an empty attribute; null and false leave one out. */
+/** Creates an element. Functions become handlers, and true an empty attribute; null and false omit the attribute. */
 export function h(tag, attributes, ...children) {
   const e = inSVG.has(tag) ? document.createElementNS(svg, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -18,10 +18,10 @@ export function h(tag, attributes, ...children) {
   return e;
 }
 
-/** An element that is made again only when one of the values of memo has changed; a comment holds its place. */
+/** An element that is created again only when a value of memo has changed; a comment is its placeholder. */
 export const lazy = (key, memo, make) => Object.assign(document.createComment(""), { key, memo, make });
 
-/** A picture by its name; it says nothing to screen readers. */
+/** A picture by its name, hidden from screen readers. */
 export const icon = (name) =>
   h("svg", { class: "icon", "aria-hidden": "true" }, h("use", { href: `#icon-${name}` }));
 
@@ -33,7 +33,7 @@ export const choose = (id, label, present, options, set) => h("label", { class: 
     options.map(([value, text]) => h("option", { value, selected: value === present }, text))));
 
 /**
- * Shows the children in an element. What has the same key, or stands in the same place, is changed in place. A focus
+ * Shows the children in an element. A child with the same key or position is updated in place. A focus
  * whose element is gone or disabled moves to the link of the same workspace, or to the view.
  */
 export function show(parent, ...children) {
@@ -68,7 +68,7 @@ function patch(parent, wanted) {
   }
 }
 
-// The node that is shown already in the place of one that is wanted.
+// The existing node to update for a wanted one.
 function take(byKey, loose, next) {
   const key = keyOf(next);
   if (key) return byKey.get(key);
@@ -77,7 +77,7 @@ function take(byKey, loose, next) {
   return at < 0 ? undefined : loose.splice(0, at + 1)[at];
 }
 
-// Makes a lazy element.
+// Creates a lazy element.
 function build(next) {
   const made = next.make();
   made.dataset.key = next.key;
@@ -85,7 +85,7 @@ function build(next) {
   return made;
 }
 
-// Makes the lazy elements in one that is new.
+// Creates the lazy elements in a new one.
 function whole(node) {
   for (const child of [...node.childNodes]) {
     if (child.make) child.replaceWith(whole(build(child)));

@@ -1,4 +1,4 @@
-// The dialog in which a workspace gets another name, description or image.
+// The dialog that changes a workspace's name, description or image.
 import { exchange, explain, onLanguage, t } from "/assets/text.js";
 import { imageField, imageName, loadImages } from "/assets/images.js";
 import { imageMayHelp } from "/assets/status.js";
@@ -11,7 +11,7 @@ const message = document.getElementById("edit-message");
 const image = imageField("edit-image");
 let open = null; // the workspace that is edited, as it was last read
 let etag = null; // and its version
-let failure = null; // a failed request, "name", or what others have changed
+let failure = null; // a failed request, "name", or the changes by others
 
 const fields = ["name", "description", "image_ref"];
 
@@ -56,8 +56,8 @@ export async function edit(w) {
   });
 }
 
-// Saves, and returns the workspace, or undefined when others have changed the same in the meantime: then the
-// dialog says what, and the next attempt takes the place of it. A step of the server is no such change.
+// Saves, and returns the workspace, or undefined if others changed the same fields in the meantime: then the
+// dialog shows their changes, and the next attempt overwrites them. A step of the server is no such change.
 async function save() {
   const change = changes();
   if (Object.keys(change).length === 0) return null;
@@ -80,7 +80,7 @@ async function save() {
   }
 }
 
-// What others have changed, one line each.
+// The changes by others, one line each.
 function theirsText(theirs) {
   const called = { name: t("name"), description: t("workspace_description"), image_ref: t("image") };
   const value = (field) => (field === "image_ref" ? imageName(open.image_ref) : open[field] ?? "");

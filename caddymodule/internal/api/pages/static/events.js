@@ -1,4 +1,4 @@
-// Follows the server's events: first the present list, then changes.
+// Follows the server's events: first the current list, then changes.
 import { api } from "/assets/text.js";
 import { changed, signedOut, state } from "/assets/store.js";
 import { loadDeleted } from "/assets/undo.js";
@@ -21,11 +21,11 @@ function remove(id) {
   changed();
 }
 
-/** Connects, and connects again whenever the connection is lost. */
+/** Connects, and reconnects whenever the connection is lost. */
 export function connect() {
   source?.close();
   source = new EventSource("/api/v1/events");
-  let seen = new Set(); // null once the present list is complete
+  let seen = new Set(); // null once the current list is complete
   const heard = () => {
     clearTimeout(watchdog);
     watchdog = setTimeout(reconnect, maxSilence);
@@ -45,7 +45,7 @@ export function connect() {
   });
   source.addEventListener("heartbeat", () => {
     heard();
-    if (seen) { // the first heartbeat ends the present list
+    if (seen) { // the first heartbeat ends the current list
       for (const id of [...state.workspaces.keys()]) if (!seen.has(id)) remove(id);
       seen = null;
       state.loaded = true;
@@ -54,7 +54,7 @@ export function connect() {
     }
     connection("live");
   });
-  source.addEventListener("resumed", () => { // what this stream has not told is as before
+  source.addEventListener("resumed", () => { // everything that this stream has not mentioned is unchanged
     heard();
     seen = null;
     retry = 1000;

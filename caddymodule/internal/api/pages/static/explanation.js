@@ -1,10 +1,10 @@
-// Why a workspace is as it is, and what comes next: its state, the reason and the next step first.
+// The explanation of a workspace: first its state, the reason and the next step.
 import { h } from "/assets/dom.js";
 import { date, known, locale, t } from "/assets/text.js";
 import { serverSaid } from "/assets/card.js";
 import { busyText } from "/assets/status.js";
 
-// A sentence in the user's language, with its times as the user's clock shows them.
+// A sentence in the user's language, with times in the user's time zone.
 function said(statement) {
   let text = statement.text[locale()];
   for (const time of [statement.since, statement.at].filter(Boolean)) {
@@ -14,7 +14,7 @@ function said(statement) {
   return text;
 }
 
-// The statements of which the summary is made; next is nothing where there is something to do.
+// The statements of the summary; next is empty if the user can do something.
 function chosen(e, w) {
   const error = e.errors.find((one) => one.current);
   const fails = e.waiting ?? error ?? e.archive.find((a) => a.code === "ArchiveDamaged");
@@ -24,12 +24,12 @@ function chosen(e, w) {
 }
 
 function summary(e, w, { error, reason, remedy, next }) {
-  const isError = error && e.why.code === error.code; // then the sentence about its state is the reason
+  const isError = error && e.why.code === error.code; // then the sentence about its state is already the reason
   return [[t("state"), isError ? known("phase.", e.phase) : said(e.why)], [t("reason"), reason && (reason.code === w.busy?.reason ? busyText(w.busy) : said(reason))],
     [t("next_step"), remedy ?? (next && said(next))]];
 }
 
-// What else there is to say, with what it is about.
+// The other statements, with their topics.
 function rest(e, { error, reason, next }) {
   const about = [...e.next.map((one) => ["next", one]), ["files", e.home], ...e.archive.map((one) => ["archive_state", one]), ["asked", e.asked],
     ...e.errors.map((one) => [one === error ? "error_now" : "error_before", one])];
@@ -37,7 +37,7 @@ function rest(e, { error, reason, next }) {
     .map(([term, one]) => [t(term), said(one)]);
 }
 
-// What servers said, each once.
+// The messages of servers, each once.
 function details(e) {
   const all = [e.why, e.waiting, ...e.archive, e.asked, ...e.errors].map((one) => one?.detail).filter(Boolean);
   return [...new Set(all)].join("\n");
@@ -60,5 +60,5 @@ function draw(e, w) {
     serverSaid(details(e))];
 }
 
-/** The part of a workspace's page: where it is read, and how it is drawn. */
+/** The part of a workspace's page: its API path and its drawing. */
 export const explanation = { path: "explain", draw };

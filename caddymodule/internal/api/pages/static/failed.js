@@ -1,4 +1,4 @@
-// What an administrator has to put right, and the workspaces of other users that failed.
+// The problems that an administrator must fix, and the failed workspaces of other users.
 import { h, lazy } from "/assets/dom.js";
 import { ago, api, explain, known, locale, t } from "/assets/text.js";
 import { serverSaid } from "/assets/card.js";
@@ -13,12 +13,12 @@ let items = [];
 let more = false;
 let loaded = false;
 let failure = null;
-let busy = ""; // the id of the one that is being recovered, or the reason of several
+let busy = ""; // the id of the workspace being recovered, or the reason of several
 
 async function loadProblems() {
   try {
     const health = await (await fetch("/health/coordinator")).json();
-    // A site whose own sign-in leaves /health/coordinator out gets the bare status.
+    // A site whose own sign-in does not cover /health/coordinator gets the bare status.
     problems = health.problems ?? (health.status === "ok" ? [] : ["caddy codehub doctor"]);
     changed();
   } catch { /* the connection's state is shown elsewhere */ }
@@ -48,7 +48,7 @@ async function recoverOne(w) {
   document.getElementById("failed-title")?.focus();
 }
 
-// Recovers all with a reason: what is in doubt stays, and is recovered one by one.
+// Recovers all workspaces with a reason. Those with doubtful files stay, and are recovered one by one.
 async function recoverAll(reason) {
   failure = null;
   busy = reason;
@@ -98,9 +98,9 @@ if (user.admin) {
   setInterval(() => { if (!document.hidden && !busy) loadFailures(); }, pause);
 }
 
-/** What an administrator has to put right, on every view; and how many failed, beside the link to them. */
+/** The problems for an administrator, on every view, and the number of failed workspaces beside their link. */
 export const problemList = () => (problems.length > 0
   ? h("section", { id: "problems", class: "notice", role: "alert" }, h("h2", null, t("problems_title")),
-    h("ul", { id: "problems-list" }, problems.map((problem) => h("li", { lang: "en" }, problem)))) // the server's own words
+    h("ul", { id: "problems-list" }, problems.map((problem) => h("li", { lang: "en" }, problem)))) // the server's own message
   : null);
 export const failedCount = () => items.length;

@@ -17,7 +17,7 @@ export const filters = Object.keys(inState);
 const text = (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true });
 const later = (of) => (a, b) => (Date.parse(of(b)) || 0) - (Date.parse(of(a)) || 0);
 const recent = later((w) => w.last_access_at ?? w.created_at);
-const ranks = filters.filter((name) => name !== "favourite"); // one in none of these states, such as a new one, comes last
+const ranks = filters.filter((name) => name !== "favourite"); // a workspace in none of these states, such as a new one, comes last
 const rank = (w) => (ranks.findIndex((name) => inState[name](w)) + ranks.length + 1) % (ranks.length + 1);
 const order = {
   state: (a, b) => rank(a) - rank(b) || recent(a, b),
@@ -30,7 +30,7 @@ const order = {
 /** The orders that people choose. */
 export const sorts = Object.keys(order);
 
-/** Those that fit what people look for, in the order that they chose. */
+/** The workspaces that match the search and the filter, in the chosen order. */
 export function find(all) {
   const words = state.query.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   const fits = (w) => {
@@ -41,7 +41,7 @@ export function find(all) {
   return all.filter(fits).sort((a, b) => way * (order[state.sort]?.(a, b) || text(a, b)));
 }
 
-/** The parts of the first view: by state, or one when people look for something. */
+/** The parts of the first view: one per state, or a single one during a search. */
 export function groups(list) {
   if (state.query || state.filter || state.sort !== "state" || state.reverse) return [{ name: "found", items: list }].filter(({ items }) => items.length);
   const usable = (w) => !needsCare(w) && w.phase !== "DELETING";

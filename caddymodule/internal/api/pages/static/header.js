@@ -1,4 +1,4 @@
-// What stands on every view: where one is, the connection, and what ends a session.
+// The common parts of all views: navigation, the connection, and the end of a session.
 import { show } from "/assets/dom.js";
 import { api, explain, t } from "/assets/text.js";
 import { failedCount, problemList } from "/assets/failed.js";

@@ -1,4 +1,4 @@
-// What happened to a workspace, newest first.
+// The history of a workspace, newest first.
 import { h } from "/assets/dom.js";
 import { brief, date, has, known, t } from "/assets/text.js";
 import { serverSaid } from "/assets/card.js";
@@ -17,36 +17,36 @@ function kindOf(item) {
 
 const by = (item) => (item.username ? t("history_by", { Name: item.username }) : known("cause.", item.cause));
 
-/** One thing that happened; about says to which workspace, where there are several. */
+/** One event; about names its workspace in a list of several. */
 export function entry(item, about) {
   return h("li", { "data-kind": kindOf(item), "data-key": String(item.id) }, about,
     h("p", null, t(`history.${kindOf(item)}`, { Kind: item.kind, Value: value(item, item.new_value) })),
-    about && item.message && user.admin && serverSaid(item.message), // the page of one says it elsewhere
+    about && item.message && user.admin && serverSaid(item.message), // a workspace's own page shows it elsewhere
     h("p", { class: "hint" }, t("history_when", { Time: date(item.at), By: by(item) })));
 }
 
-/** Whether it says something: steps and waits that end do not say more than the phase after them. */
+/** Whether an event is worth showing: the end of a step or a wait adds nothing to the phase after it. */
 export const says = (item) => !(item.kind === "operation" && item.new_value === "NONE") && !(item.kind === "waiting" && !item.new_value);
 
 const steps = new Set(["operation", "phase", "waiting"]);
 
-// After these the next steps are not taken for a request before them.
+// Steps after these events do not belong to an earlier request.
 const breaks = new Set(["error", "recovered", "deleted", "undeleted"]);
 
 /**
- * Puts the controller's steps behind what they were taken for, if its phase was reached. Items and events are newest first; an
- * event is { item, steps, end }, where steps and end are of such a request alone.
+ * Groups the controller's steps under their request if its phase was reached. Items and events are newest first; an
+ * event is { item, steps, end }, where only such a request has steps and end.
  */
 export function events(items) {
   const all = [];
-  let open = null; // the request that the steps are taken for
+  let open = null; // the request that the steps belong to
   let phase = "";
   for (const item of [...items].reverse()) {
     const asks = item.kind === "desired_state" || item.kind === "created";
     const event = { item, steps: [] };
     all.push(event);
     if (item.kind === "phase") phase = item.new_value;
-    if (asks) open = phase === item.new_value ? null : event; // it may be there already
+    if (asks) open = phase === item.new_value ? null : event; // the phase may already be reached
     else if (breaks.has(item.kind) || (item.kind === "phase" && item.new_value === "ERROR")) open = null;
     else if (open && steps.has(item.kind)) {
       open.steps.unshift(item);
@@ -59,7 +59,7 @@ export function events(items) {
   return all.filter((e) => !within.has(e.item)).map((e) => (e.end ? e : { item: e.item, steps: [] })).reverse();
 }
 
-// A request and what became of it, as one thing.
+// A request and its result as one entry.
 function event({ item, steps, end }) {
   if (!end) return entry(item);
   const what = item.kind === "created" ? "created" : `done.${end.new_value}`;
@@ -78,5 +78,5 @@ function draw({ items }) {
   return shown.length > 0 ? h("ol", { class: "timeline" }, shown.map(event)) : h("p", { class: "hint" }, t("history_none"));
 }
 
-/** The part of a workspace's page: where it is read, and how it is drawn. */
+/** The part of a workspace's page: its API path and its drawing. */
 export const history = { path: "history?limit=100", draw };

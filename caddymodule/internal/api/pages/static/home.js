@@ -1,4 +1,4 @@
-// The first view: what to continue with, what needs care, what is awake, and the rest.
+// The first view: the workspace to continue with, those that need attention, those awake, and the rest.
 import { h, icon, lazy, show } from "/assets/dom.js";
 import { date, locale, size, t } from "/assets/text.js";
 import { card } from "/assets/card.js";

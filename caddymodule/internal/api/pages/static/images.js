@@ -1,9 +1,9 @@
-// The images that workspaces may have, and the cards on which one is chosen.
+// The images for workspaces, and the cards to choose one.
 import { h, icon, show } from "/assets/dom.js";
 import { api, onLanguage, size, t } from "/assets/text.js";
 import { changed, state } from "/assets/store.js";
 
-const other = "*"; // the choice of an administrator who gives a reference
+const other = "*"; // the choice of an administrator who enters a reference
 const fields = [];
 
 /** Reads the list again. Without it there is nothing to choose, and the default is used. */
@@ -17,7 +17,7 @@ export async function loadImages() {
 
 const pictures = ["code", "notebook", "terminal", "database", "python", "go", "node", "java", "rust", "box"];
 
-// What the names of images say where the server names no picture.
+// The pictures by words in an image's name, if the server names no picture.
 const called = { ide: "code", vscode: "code", jupyter: "notebook", postgres: "database", golang: "go", nodejs: "node" };
 
 /** The picture of the image of a workspace; null is the default. */
@@ -28,7 +28,7 @@ export function imageIcon(ref) {
   return words.find((word) => pictures.includes(word)) ?? (image?.default ? "code" : "box");
 }
 
-/** What the image of a workspace is called; null is the default, empty while its name is not known. */
+/** The name of a workspace's image; null is the default. It is empty while the name is not known. */
 export function imageName(ref) {
   const image = state.images.items.find((one) => (ref ? one.name === ref : one.default));
   return image?.title ?? image?.name ?? ref ?? "";
@@ -37,11 +37,11 @@ export function imageName(ref) {
 /** Whether the user may choose that image. */
 const offered = (ref) => ref === "" || state.images.any_reference || state.images.items.some((one) => one.name === ref);
 
-/** The field below the element with this id: a card an image, and a text for any reference. */
+/** The field below the element with this id: a card per image, and a text field for any reference. */
 export function imageField(id) {
   const box = document.getElementById(id);
   const [cards, input] = [".cards", "input[data-reference]"].map((selector) => box.querySelector(selector));
-  let present = ""; // what the workspace has; empty is the default
+  let present = ""; // the workspace's image; empty is the default
   let chosen = "";
   const value = () => (chosen === other ? input.value.trim() || other : chosen);
   const image = () => state.images.items.find((one) => (chosen === "" ? one.default : one.name === chosen));
@@ -76,13 +76,13 @@ export function imageField(id) {
     draw,
     value,
     image,
-    /** Shows what a workspace has; null is the default. */
+    /** Shows the image of a workspace; null is the default. */
     set(ref) {
       present = chosen = state.images.items.find((one) => one.default)?.name === ref ? "" : ref ?? "";
       input.value = "";
       draw();
     },
-    /** What has to be sent for a workspace in ERROR or not: undefined for nothing. */
+    /** The value to send, for a workspace in ERROR or not; undefined for none. */
     change: (again) => (value() !== present || (again && offered(present)) ? value() || null : undefined),
   };
   fields.push(field);

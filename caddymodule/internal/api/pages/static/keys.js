@@ -18,7 +18,7 @@ const shortcuts = {
   "?": ["keys_help", () => sheet.showModal()],
 };
 
-// Letters do what they do in fields and dialogs; with Ctrl and the like they belong to the browser.
+// In fields and dialogs letters keep their meaning; with Ctrl and the like they belong to the browser.
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (document.querySelector("dialog[open]") || event.target.closest("input, select, textarea, [role=menu]")) return;

@@ -26,5 +26,5 @@ form.addEventListener("submit", async (event) => {
     button.disabled = false;
   }
 });
-// Before this point a form would be sent by the browser itself, to where nothing takes it.
+// Before this point the browser itself would submit the form, to an address that does not accept it.
 if (form.password) form.querySelector("button[type=submit]").disabled = false;

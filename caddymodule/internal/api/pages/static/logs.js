@@ -1,4 +1,4 @@
-// The last lines that the container of a running workspace has written, followed live.
+// The last lines of output of a running workspace's container, followed live.
 import { h } from "/assets/dom.js";
 import { explain, t } from "/assets/text.js";
 import { changed, signedOut, user } from "/assets/store.js";
@@ -44,7 +44,7 @@ async function* pieces(reader) {
   }
 }
 
-/** Says at which workspace people look; empty for none. What was read of another one is forgotten. */
+/** Sets the visible workspace; empty for none. The lines of another one are dropped. */
 export const leave = (id) => { if (about && about !== id) stop(); };
 
 function toggle(event, w) {
@@ -53,7 +53,7 @@ function toggle(event, w) {
   changed();
 }
 
-/** The part of the workspace's page, while it runs. Only its owner may read what an application prints. */
+/** The part of a running workspace's page. Only its owner may read the output of an application. */
 export const logs = (w) => w.phase === "RUNNING" && w.owner_user_id === user.id && h("details", { class: "panel logs", "data-key": `logs-${w.id}`, ontoggle: (event) => toggle(event, w) },
   h("summary", null, t("parts.logs")),
   failure && h("p", { class: "notice" }, explain(failure)),

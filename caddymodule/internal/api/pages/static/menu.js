@@ -1,4 +1,4 @@
-// The menu of a workspace: a button that opens the list of what can be done with it.
+// The menu of a workspace: a button that opens the list of its actions.
 import { h, icon } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { act, blocked, isDanger, nameOf, offered, pictureOf } from "/assets/actions.js";
@@ -15,7 +15,7 @@ function close(refocus) {
   if (refocus) place(id)?.focus();
 }
 
-// The items are there as soon as the change is drawn.
+// The items exist as soon as the change is drawn.
 function open(id, which) {
   state.menu = id;
   changed();
@@ -38,7 +38,7 @@ function move(event, id) {
   }
 }
 
-/** The button and, while it is open, the menu; without is what stands beside it already. */
+/** The button and, while it is open, the menu; without are the actions already shown beside it. */
 export function menu(w, without = []) {
   const isOpen = state.menu === w.id;
   const names = offered(w).filter((name) => !without.includes(name));

@@ -1,4 +1,4 @@
-// How the installation is, for administrators: what runs, disk and archives, who leads; and collecting archives.
+// The state of the installation, for administrators: workspaces, disk, archives and leaders; and collecting archives.
 import { h } from "/assets/dom.js";
 import { ago, api, explain, has, known, size, span, t } from "/assets/text.js";
 import { confirmed } from "/assets/dialogs.js";
@@ -6,11 +6,11 @@ import { changed, signedOut } from "/assets/store.js";
 
 let overview = null;
 let failure = null;
-let collection = null; // what the last collection has found or done
-let unread = null; // what there is to read back
+let collection = null; // the result of the last collection
+let unread = null; // the archives to read back
 let sending = false;
 
-/** Reads it. */
+/** Reads the overview. */
 export async function loadOverview() {
   try {
     overview = await api("GET", "admin/overview");
@@ -69,7 +69,7 @@ function archives(a) {
     h("p", { class: "hint" }, t("gc_about")),
     collection && h("p", { id: "gc-report", role: "status" }, t(collection.dry_run ? "gc_would" : "gc_did", {
       Count: collection.dry_run ? collection.report.due : collection.report.deleted, Orphans: collection.report.orphans })),
-    collection?.stopped && h("p", { class: "notice", lang: "en" }, collection.stopped), // the server's own words
+    collection?.stopped && h("p", { class: "notice", lang: "en" }, collection.stopped), // the server's own message
     h("div", { class: "row" },
       h("button", { type: "button", id: "gc-look", disabled: sending, onclick: () => collect(true) }, t("gc_look")),
       collection?.dry_run && collection.report.due > 0 && !collection.stopped &&

@@ -4,8 +4,8 @@ import { api, explain, t } from "/assets/text.js";
 import { changed, signedOut } from "/assets/store.js";
 
 /**
- * A list below a path. It keeps what was read until it is read again. The names are those of the field that says where
- * the next page begins, of the parameter that asks for it, and of what is said about an empty list.
+ * A list below a path. It keeps its items until it is read again. The names are those of the field that tells where
+ * the next page begins, of the parameter that requests it, and of the text for an empty list.
  */
 export function paged(path, { next = "next_cursor", from: begins = "cursor", none = "nothing_found" } = {}) {
   const list = { items: [], loaded: false, read, end };
@@ -31,13 +31,13 @@ export function paged(path, { next = "next_cursor", from: begins = "cursor", non
     changed();
   }
 
-  /** Reads the first page of what a query asks for. */
+  /** Reads the first page for a query. */
   function read(query = asked) {
     asked = query;
     return page(null);
   }
 
-  /** What stands below the list: a failure, that nothing was found, or the way to the next page. */
+  /** The part below the list: a failure, a note that nothing was found, or the button for the next page. */
   function end() {
     if (failure) return h("p", { class: "notice", role: "alert" }, explain(failure));
     if (list.loaded && list.items.length === 0) return h("p", { class: "empty", role: "status" }, t(none));

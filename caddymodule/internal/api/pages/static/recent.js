@@ -1,4 +1,4 @@
-// What happened to all workspaces lately, for administrators.
+// The recent events of all workspaces, for administrators.
 import { h } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { entry, says } from "/assets/history.js";
@@ -7,7 +7,7 @@ import { pageOf } from "/assets/router.js";
 
 const list = paged("admin/history", { next: "next_before", from: "before", none: "history_none" });
 
-/** Reads the newest. */
+/** Reads the newest events. */
 export const loadRecent = () => list.read();
 
 const about = (item) => h("p", null, h("a", { class: "name", href: pageOf(item.workspace_id) }, h("bdi", null, item.name)),

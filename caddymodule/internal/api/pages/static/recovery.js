@@ -1,4 +1,4 @@
-// Recovery, and the dialog in which an administrator chooses with which files.
+// Recovery, and the dialog in which an administrator chooses the files.
 import { asked, confirmed } from "/assets/dialogs.js";
 import { api, date, known, size, t } from "/assets/text.js";
 
@@ -7,9 +7,9 @@ const field = document.getElementById("recovery-choices");
 const warning = document.getElementById("recovery-warning");
 
 /**
- * Recovers a workspace and returns it, or undefined when the person gives up. When it is in
- * doubt which files are the right ones, the server refuses and says what there is; the
- * answer may be outdated when the choice arrives.
+ * Recovers a workspace and returns it, or undefined if the person gives up. If it is not
+ * clear which files are the right ones, the server refuses and lists the existing ones; the
+ * list may be outdated when the choice arrives.
  */
 export async function recover(w) {
   let choice;
@@ -26,7 +26,7 @@ export async function recover(w) {
   }
 }
 
-// Asks which of the choices of a problem is to be made; returns one, or null.
+// Asks for one of a problem's choices; returns it, or null.
 function choose(name, problem) {
   document.getElementById("recovery-title").textContent = t("recovery_title", { Name: name });
   document.getElementById("recovery-text").textContent = t("recovery_text", { Reason: known("failed_with.", problem.reason) });

@@ -1,13 +1,13 @@
-// Another name for a workspace, given where the name stands.
+// Renames a workspace in place.
 import { h } from "/assets/dom.js";
 import { api, t } from "/assets/text.js";
 import { seen } from "/assets/router.js";
 import { changed, onChange, put, signedOut, state } from "/assets/store.js";
 
-let typed = null; // what stands in the field, which may be drawn anew elsewhere
+let typed = null; // the text in the field, which may be drawn again elsewhere
 let drawn = null;
 
-/** Makes the name of a workspace a field, until it is saved or given up. */
+/** Turns the name of a workspace into a field, until it is saved or cancelled. */
 export function rename(w) {
   state.renaming = w.id;
   typed = drawn = null;
@@ -21,7 +21,7 @@ function close(w, form) {
   if (focused) setTimeout(() => seen(`[data-menu="${w.id}"]`)[0]?.focus(), 30);
 }
 
-// A field that is new in the page gets the keyboard.
+// A new field gets the focus.
 function focus() {
   const field = seen("#rename")[0];
   if (!field || field === drawn) return;
@@ -41,7 +41,7 @@ async function save(w, form) {
     try {
       put(await api("PATCH", `workspaces/${w.id}`, { name }));
     } catch (error) {
-      if (!signedOut(error)) state.failures.set(w.id, error); // its card says it, and the field stays
+      if (!signedOut(error)) state.failures.set(w.id, error); // its card shows it, and the field stays
       changed();
       return;
     }
@@ -49,7 +49,7 @@ async function save(w, form) {
   close(w, form);
 }
 
-/** The name of a workspace as it is shown, or the field for another one. */
+/** The name of a workspace, or the field to change it. */
 export function nameOr(w, shown) {
   if (state.renaming !== w.id) return shown;
   return h("form", { class: "rename", onsubmit: (event) => { event.preventDefault(); save(w, event.currentTarget); },

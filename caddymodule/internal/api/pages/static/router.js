@@ -1,7 +1,7 @@
-// The address within the page: which view is shown.
+// The address within the page selects the view.
 import { changed, onChange, state } from "/assets/store.js";
 
-/** The view of the present address, the id in it, and what is to be done there. */
+/** The view of the current address, the id in it, and the action to start there. */
 export function route() {
   const [name, id = "", doing = ""] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   return { name: { w: "workspace", account: "account", admin: "admin", usage: "usage" }[name] ?? "home", id, doing };
@@ -10,10 +10,10 @@ export function route() {
 /** The address of a workspace's own page. */
 export const pageOf = (id) => `#/w/${id}`;
 
-/** All that a selector finds in the view that is shown: the others keep what they have drawn. */
+/** The matches of a selector in the current view: hidden views keep their elements. */
 export const seen = (selector) => [...document.querySelectorAll("main > div:not([hidden])")].flatMap((place) => [...place.querySelectorAll(selector)]);
 
-/** Calls entered whenever people come to another view. */
+/** Calls entered whenever the view changes. */
 export function onRoute(entered) {
   window.addEventListener("hashchange", () => {
     if (/^#\w/.test(location.hash)) return; // the link that skips to the content
@@ -27,7 +27,7 @@ export function onRoute(entered) {
   entered(route());
 }
 
-/** Shows a view in its place while its address is open. */
+/** Shows a view while its address is open. */
 export function view(name, draw) {
   const place = document.getElementById(`view-${name}`);
   onChange(() => {

@@ -1,4 +1,4 @@
-// Where the user is signed in, and a way to end that.
+// The user's sign-ins, and buttons to end them.
 import { h } from "/assets/dom.js";
 import { api, date, explain, t } from "/assets/text.js";
 import { changed, signedOut } from "/assets/store.js";
@@ -6,7 +6,7 @@ import { changed, signedOut } from "/assets/store.js";
 let items = [];
 let failure = null;
 
-/** What people call the program, from what it calls itself. */
+/** The common name of a program, from its User-Agent. */
 export function device(agent) {
   const find = (names) => names.find(([mark]) => agent.includes(mark))?.[1];
   const browser = find([

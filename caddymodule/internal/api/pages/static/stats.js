@@ -1,4 +1,4 @@
-// What a running workspace uses, as small plots, and the ports that listen in it.
+// The resource use of a running workspace, as small plots, and its listening ports.
 import { h } from "/assets/dom.js";
 import { api, binary, size, t } from "/assets/text.js";
 import { changed, state } from "/assets/store.js";
@@ -15,7 +15,7 @@ function stop() {
   samples = [];
 }
 
-// Asks again and again while the workspace is looked at and runs. One that stops has nothing to show.
+// Polls while the workspace is visible and running. A stopped one has nothing to show.
 async function ask() {
   const id = about;
   try {
@@ -30,7 +30,7 @@ async function ask() {
   asking = setTimeout(ask, pause);
 }
 
-/** Says at which workspace people look; empty for none. */
+/** Sets the visible workspace; empty for none. */
 export function look(id) {
   const now = state.workspaces.get(id)?.phase === "RUNNING" || state.others.get(id)?.phase === "RUNNING" ? id : "";
   if (now === about) return;
@@ -48,7 +48,7 @@ const cores = () => samples.slice(1).map((sample, i) => {
 const width = 120;
 const height = 32;
 
-// The newest value stands at the right edge; the line fills the height at the limit.
+// The newest value is at the right edge; at the limit the line is at full height.
 function plot(name, values, limit, text) {
   const top = Math.max(limit ?? 0, ...values) || 1;
   const step = width / (kept - 1);
@@ -59,7 +59,7 @@ function plot(name, values, limit, text) {
       points.length > 1 && h("path", { d: `M${points.join("L")}` })));
 }
 
-// A limit of 2 GiB is what somebody has written: in other units it would be 2.1 GB.
+// A limit of 2 GiB is shown as configured: in other units it would be 2.1 GB.
 function ofLimit(used, limit, units) {
   const said = limit && limit % 2 ** 20 === 0 ? binary : units;
   return limit ? t("size_of", { Size: said(used), Limit: said(limit) }) : t("size_only", { Size: said(used) });

@@ -1,20 +1,20 @@
-// What is said of a workspace: its state, what it waits for, when it sleeps, what failed.
+// Texts about a workspace: its state, the reason of a wait, the time of its sleep, failures.
 import { ago, date, duration, has, known, locale, size, span, t } from "/assets/text.js";
 import { state, user } from "/assets/store.js";
 
-// What a workspace will be once the server has answered what was just asked for.
+// The expected state of a workspace once the server has answered the last request.
 const asked = { start: "RUNNING", sleep: "STANDBY", archive: "ARCHIVED" };
 
 const resting = new Set(["PENDING", "STANDBY", "ARCHIVED"]);
 
-/** What is done with it; at rest, how it is. */
+/** Its operation; at rest, its phase. */
 export function stateText(w) {
   if (w.operation !== "NONE") return known("operation.", w.operation);
-  if (w.desired_state === "RUNNING" && resting.has(w.phase)) return known("operation.", "STARTING"); // the first step follows
+  if (w.desired_state === "RUNNING" && resting.has(w.phase)) return known("operation.", "STARTING"); // the first step follows soon
   return dozes(w) ? t("dozing") : known("phase.", w.phase);
 }
 
-/** For how long that has been done, or what comes next; empty at rest. */
+/** How long the operation has been running, or the next step; empty at rest. */
 export function activityText(w) {
   const soon = asked[state.pending.get(w.id)];
   if (soon && w.operation === "NONE") return t(`desired.${soon}`);
@@ -27,7 +27,7 @@ export function activityText(w) {
   return w.phase !== w.desired_state && w.phase !== "ERROR" && !w.waiting && has(coming) ? t(coming) : "";
 }
 
-// Its last use. That of one that runs is known a minute later, so nothing denies it before.
+// Its last use. The use of a running one is known a minute later, so until then the text does not say that it is unused.
 function used(w, key, name) {
   if (w.last_access_at) return t(key, { [name]: ago(w.last_access_at) });
   return w.phase === "RUNNING" ? "" : t("never_used");
@@ -39,16 +39,16 @@ export const usedText = (w) => used(w, "used", "Ago");
 /** The same in a place that is called after it. */
 export const usedTime = (w) => used(w, "at", "Time");
 
-/** What it waits for. */
+/** The reason why it waits. */
 export const waitingText = (w) => w.waiting?.help?.[locale()] ?? "";
 
-/** What servers said about a wait or a failure, which is for administrators. */
+/** The messages of servers about a wait or a failure, for administrators. */
 export const serverText = (w) => (user.admin ? [w.waiting?.message, w.error_message].filter(Boolean).join("\n") : "");
 
 /** Whether its owner keeps it awake now. */
 export const kept = (w) => Boolean(w.keep_awake_until) && Date.parse(w.keep_awake_until) > Date.now();
 
-/** Whether it dozes: frozen, and awake at once when it is used. */
+/** Whether it dozes: it is frozen, and resumes immediately when it is used. */
 export const dozes = (w) => w.phase === "RUNNING" && Boolean(w.doze_at);
 
 /** Why it stays awake or when it goes to sleep, one line each. */
@@ -64,24 +64,24 @@ export function awakeText(w) {
   return lines.join("\n");
 }
 
-// Why it is awake: a program may say so without saying what it does.
+// Why it is awake: a program may report that it is busy without a reason.
 export function busyText(busy) {
   if (busy.reason === "BusyFile" && !busy.detail) return t("busy.silent");
   const key = `busy.${busy.reason}`;
   return t(has(key) ? key : "busy.unknown", { What: busy.detail ?? "" });
 }
 
-// Whether its home may hold something else since it was measured. Only one that nobody uses stays as it is.
+// Whether its home may have changed since it was measured. Only the home of an unused workspace stays the same.
 const mayDiffer = (w) => w.phase === "RUNNING" || !(Date.parse(w.home.measured_at) >= (Date.parse(w.last_access_at) || 0));
 
-// How much its home holds, with the time of the measurement if that may be no longer true. An empty home is filled soon.
+// The size of its home, with the time of the measurement if it may be outdated. An empty home is filled soon.
 function measured(w) {
   if (w.home.bytes === 0 && !w.home.at_least) return mayDiffer(w) ? "" : t("nothing");
   const now = size(w.home.bytes);
   return mayDiffer(w) && w.home.measured_at ? t("size_measured", { Size: now, Ago: ago(w.home.measured_at) }) : now;
 }
 
-/** How much its home holds; empty while that is not known. */
+/** The size of its home; empty if not known. */
 export function homeText(w) {
   const now = w.home ? measured(w) : "";
   if (!now) return "";
@@ -94,10 +94,10 @@ export const sizeText = (w) => (w.home ? measured(w) : "");
 
 const hasVolume = (w) => w.conditions["storage.volume_ready"]?.status === "True";
 
-/** Whether its files are in a damaged archive alone: it cannot be opened with them. */
+/** Whether its files are only in a damaged archive, so that it cannot be opened with them. */
 export const lostArchive = (w) => Boolean(w.archive?.damage) && w.phase !== "RUNNING" && !hasVolume(w);
 
-/** What has failed, and what to do. */
+/** The failure and the remedy. */
 export function failureText(w) {
   const damaged = w.archive?.damage ? [hasVolume(w) ? t("damaged_beside_volume") : t("damaged")] : [];
   if (!w.error_reason && w.phase !== "ERROR") return damaged.join("\n");
@@ -106,12 +106,12 @@ export function failureText(w) {
   return lines.join("\n");
 }
 
-/** Whether its image could not be pulled, for now or for good. */
+/** Whether its image could not be pulled, temporarily or permanently. */
 export const pullFailed = (w) => Boolean(w.waiting?.cause) || (w.phase === "ERROR" && w.error_reason === "ImagePullFailed");
 
-/** Whether another image, or the same one fixed, is tried at once. */
+/** Whether another image, or the same one after a fix, is tried immediately. */
 export const imageMayHelp = (w) => pullFailed(w) || (w.phase === "ERROR" && ["RetryExceeded", "Timeout"].includes(w.error_reason));
 
-/** Whether a person has to look at it. */
+/** Whether it needs a person's attention. */
 export const needsCare = (w) => w.phase === "ERROR" || Boolean(w.archive?.damage) ||
   Boolean(w.waiting && w.waiting.reason !== "JobQueued" && (w.waiting.reason !== "PullingImage" || w.waiting.cause));

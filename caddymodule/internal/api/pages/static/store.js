@@ -1,33 +1,33 @@
-// What the page knows: the one place of its state. Views are drawn again when it changes.
+// The state of the page, all in one place. Views are drawn again when it changes.
 import { onLanguage } from "/assets/text.js";
 
 const body = document.body.dataset;
 
-/** The user, as the server has written it into the page. */
+/** The user, from the page as the server sent it. */
 export const user = { id: body.user, name: body.username, admin: body.role === "admin", sessions: "sessions" in body,
   passwords: "passwords" in body, minPassword: Number(body.minPassword) };
 
 export const state = {
   connection: "connecting", // or "live", "lost"
   expired: false, // the session has ended
-  loaded: false, // the present list is complete
+  loaded: false, // the current list is complete
   workspaces: new Map(), // id → the object as the server last sent it
-  pending: new Map(), // id → what is asked for and not answered yet
+  pending: new Map(), // id → the request that is not answered yet
   failures: new Map(), // id → the failed request that its card explains
-  others: new Map(), // id → a workspace of another user, at which an administrator looks
-  deleted: [], // those whose deletion can be undone
-  undoing: new Set(), // ids: asked for, and done as soon as the operation in progress has ended
+  others: new Map(), // id → a workspace of another user that an administrator has opened
+  deleted: [], // workspaces whose deletion can be undone
+  undoing: new Set(), // ids: requested, and undone as soon as the operation in progress has ended
   images: { items: [], any_reference: false },
   limit: null, // how many of the user's workspaces may run
   menu: "", // the id of the workspace whose menu is open
-  purged: new Set(), // the ids of those of which nothing is kept any more
-  renaming: "", // the id of the one whose name is a field
+  purged: new Set(), // the ids of workspaces of which nothing is kept
+  renaming: "", // the id of the workspace whose name is a field
   query: "",
   filter: "",
   sort: stored("sort", "state"),
   reverse: stored("reverse", ""), // "true" turns the order round
   view: stored("view", ""), // "cards", "table", or what fits the number
-  prices: stored("prices", ""), // JSON, by what they are for
+  prices: stored("prices", ""), // JSON, by purpose
   selected: new Set(), // ids
   minute: 0, // texts about time change with it
 };
@@ -39,7 +39,7 @@ function stored(name, otherwise) {
 /** Sets how the list looks, and remembers it in this browser. */
 export function remember(name, value) {
   state[name] = value;
-  try { localStorage.setItem(`codehub.${name}`, value); } catch { /* it holds for this page */ }
+  try { localStorage.setItem(`codehub.${name}`, value); } catch { /* it applies to this page only */ }
   changed();
 }
 
@@ -52,7 +52,7 @@ export function onChange(draw) {
   changed();
 }
 
-/** Says that the state has changed. Changes that come together are drawn once. */
+/** Reports a change of the state. Simultaneous changes are drawn once. */
 export function changed() {
   drawing ||= setTimeout(draw, 16);
 }
@@ -63,7 +63,7 @@ function draw() {
   for (const view of views) view();
 }
 
-/** Whether a request failed because the session has ended, which the page then says. */
+/** Whether a request failed because the session has ended, which the page then shows. */
 export function signedOut(error) {
   if (error.status !== 401) return false;
   state.expired = true;
@@ -71,11 +71,11 @@ export function signedOut(error) {
   return true;
 }
 
-/** Whether it takes a place among the running ones: one in ERROR takes none, and none that dozes. */
+/** Whether it counts as running: workspaces in ERROR and dozing ones do not. */
 export const takesPlace = (w) => !["ERROR", "DELETING", "DELETED"].includes(w.phase) && !w.doze_at &&
   (w.phase === "RUNNING" || w.desired_state === "RUNNING");
 
-/** Those that take a place. */
+/** The workspaces that count as running. */
 export const running = () => [...state.workspaces.values()].filter(takesPlace);
 
 /** Keeps an answer, unless the stream has sent something newer in the meantime. */

@@ -1,4 +1,4 @@
-// At the limit of running workspaces: which one gives its place, and giving it.
+// At the limit of running workspaces: asks which one goes to sleep, and puts it to sleep.
 import { h, show } from "/assets/dom.js";
 import { ago, api, explain, onLanguage, t } from "/assets/text.js";
 import { asked } from "/assets/dialogs.js";
@@ -11,15 +11,15 @@ const choices = document.getElementById("swap-choices");
 const message = document.getElementById("swap-message");
 const ok = form.querySelector("[value=ok]");
 const pause = 500; // milliseconds
-let asking = null; // what is asked: the name, and the problem that says what runs
-let chosen = ""; // the id of the one that goes to sleep
+let asking = null; // the question: the name, and the problem that lists the running workspaces
+let chosen = ""; // the id of the workspace to put to sleep
 let failure = null;
-let making = false; // one goes to sleep
+let making = false; // one is going to sleep
 
 const isLimit = (error) => error.status === 429 && Array.isArray(error.problem?.running);
 
 /**
- * Makes an attempt that needs a place among the running workspaces, and returns its answer. When there is none,
+ * Makes a request that counts against the limit of running workspaces, and returns its answer. At the limit
  * it asks which workspace goes to sleep instead; it returns undefined when the person gives up.
  */
 export async function withRoom(name, attempt) {
@@ -62,7 +62,7 @@ async function swap(name, problem, attempt) {
   return answer;
 }
 
-// The other one holds its place until it has stopped.
+// The other one counts as running until it has stopped.
 async function free(other, attempt) {
   for (;;) {
     try {

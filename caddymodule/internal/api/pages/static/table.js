@@ -1,4 +1,4 @@
-// The list as a table, for many workspaces, and what is done with several at once.
+// The list as a table, for many workspaces, and actions on several at once.
 import { h, lazy } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { actOnAll, nameOf } from "/assets/actions.js";
@@ -55,7 +55,7 @@ export function table(list) {
     h("tbody", null, list.map(row)));
 }
 
-/** What can be done with those that are selected. */
+/** The actions on the selected workspaces. */
 export function bulk() {
   const chosen = [...state.selected].map((id) => state.workspaces.get(id)).filter(Boolean);
   if (chosen.length === 0) return null;

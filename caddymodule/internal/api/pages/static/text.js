@@ -1,11 +1,11 @@
-// Says things in the language of the page, and switches it. The texts come from the server (package words).
+// The texts in the language of the page, and the language switch. The texts come from the server (package words).
 import { languages, texts } from "/assets/words.js";
 
 const listeners = [];
 const brand = document.querySelector("meta[name=application-name]").content;
 let language = document.documentElement.lang;
 
-/** Whether there is a text with that key. */
+/** Whether a text with that key exists. */
 export const has = (key) => key in texts[language];
 
 /** The text with that key in the chosen language. The values are those of its variables; Count decides the plural. */
@@ -15,7 +15,7 @@ export function t(key, values = {}) {
   return text.replace(/\{\{\.(\w+)\}\}/g, (_, name) => (name === "Brand" ? brand : values[name]));
 }
 
-/** What a word of the API, such as a phase, is called; one of a newer server is called as it is. */
+/** The text for a word of the API, such as a phase; an unknown word of a newer server is shown unchanged. */
 export const known = (kind, word) => (has(kind + word) ? t(kind + word) : word);
 
 /** The chosen language's tag, for dates and for the texts in answers of the API. */
@@ -28,7 +28,7 @@ export function date(time) {
   return at.toLocaleString(language, today ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** How long ago something was. */
+/** How long ago a time was. */
 export function ago(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
   const format = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
@@ -38,7 +38,7 @@ export function ago(time) {
   return t("just_now");
 }
 
-/** A time that is left, in milliseconds, as people say it: whole minutes, hours from two on. */
+/** A remaining time, in milliseconds, as people say it: whole minutes, hours from two on. */
 export function span(milliseconds) {
   const minutes = Math.max(1, Math.ceil(milliseconds / 60_000));
   const [n, unit] = minutes < 120 ? [minutes, "minute"] : [Math.round(minutes / 60), "hour"];
@@ -52,7 +52,7 @@ export function size(bytes) {
   return `${new Intl.NumberFormat(language, { maximumFractionDigits: 1 }).format(bytes / 1000 ** i)} ${units[i]}`;
 }
 
-/** The same of what is a whole number of mebibytes, as memory is and limits are. */
+/** The same for whole numbers of mebibytes, such as memory and limits. */
 export function binary(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const i = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, bytes)) / 10)));
@@ -65,11 +65,11 @@ export function onLanguage(f) {
   f();
 }
 
-/** A time that something takes, in seconds. */
+/** A duration, in seconds. */
 export const duration = (n) =>
   n < 60 ? t("seconds", { Seconds: n }) : t("minutes", { Minutes: Math.floor(n / 60), Seconds: n % 60 });
 
-/** How long something took, in milliseconds: tenths of a second below ten seconds, minutes from ten on. */
+/** A measured duration, in milliseconds: tenths of a second below ten seconds, minutes from ten on. */
 export function brief(milliseconds) {
   const seconds = milliseconds / 1000;
   if (seconds >= 600) return span(milliseconds);
@@ -77,7 +77,7 @@ export function brief(milliseconds) {
   return new Intl.NumberFormat(language, { style: "unit", unit: "second", unitDisplay: "short", maximumFractionDigits: seconds < 10 ? 1 : 0 }).format(seconds);
 }
 
-/** What a failed request means, as the server says it: a problem has its words in every language. */
+/** The server's text about a failed request: a problem has texts in every language. */
 export function explain({ problem, status }) {
   const help = problem?.help?.[language] ?? (status ? t("unexpected", { Status: status }) : t("unreachable"));
   const running = (problem?.running ?? []).map((w) => w.name).join(", ");
@@ -93,9 +93,9 @@ export class Failure extends Error {
   }
 }
 
-// A network that changes, as a laptop's does, ends requests without an answer. A question is
-// then asked again after these pauses, in milliseconds; whether a change is made again is for
-// people to say.
+// When a laptop changes its network, requests end without an answer. A read
+// is then retried after these pauses, in milliseconds; whether to repeat a change
+// is up to the person.
 const pauses = [200, 1000, 3000];
 
 /** Sends a request to the API; returns its answer or throws a Failure. */
@@ -129,7 +129,7 @@ async function send(path, init) {
   return { data, etag: answer.headers.get("ETag") };
 }
 
-/** A key that no other request has: one that is sent again with it is done once. */
+/** A unique key: a request that is repeated with it takes effect once. */
 export const requestKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((n) => n.toString(16).padStart(2, "0")).join("");
 

@@ -1,4 +1,4 @@
-// Short messages at the edge of the page, each with at most one thing to do.
+// Short messages at the edge of the page, each with at most one action.
 import { h, icon, show } from "/assets/dom.js";
 import { explain, t } from "/assets/text.js";
 import { onChange } from "/assets/store.js";
@@ -9,8 +9,8 @@ let toasts = [];
 let last = 0;
 
 /**
- * Says something for as long as it holds. say and act.say are asked for the text whenever it is drawn; act.run does what is
- * offered.
+ * Shows a message while it applies. say and act.say return the texts whenever they are drawn; act.run runs the offered
+ * action.
  */
 export function toast(say, act, kind = "done", holds = () => true) {
   const one = { key: String(++last), say, act, kind, holds, until: Date.now() + shownFor };
@@ -18,7 +18,7 @@ export function toast(say, act, kind = "done", holds = () => true) {
   draw();
 }
 
-/** Says that something has failed, and why. */
+/** Shows a failure and its cause. */
 export const failed = (what, error) => toast(() => `${what}: ${explain(error)}`, null, "failed");
 
 function close(one) {
@@ -37,7 +37,7 @@ function draw() {
       icon("close")))));
 }
 
-// One at which a person points, or that has the focus, stays.
+// A message under the pointer, or with the focus, stays.
 setInterval(() => {
   if (place.matches(":hover, :focus-within")) return;
   const stay = toasts.filter((one) => one.until > Date.now());

@@ -1,4 +1,4 @@
-// The user's personal access tokens: making one, which is shown once, and revoking one.
+// The user's personal access tokens: creating one, which is shown once, and revoking one.
 import { h, icon } from "/assets/dom.js";
 import { ago, api, date, explain, t } from "/assets/text.js";
 import { changed, signedOut, user } from "/assets/store.js";
@@ -8,7 +8,7 @@ const scopes = ["read", "write", "workspace", ...(user.admin ? ["admin"] : [])];
 const days = [7, 30, 90, 365];
 let items = [];
 let failure = null;
-let made = null; // the secret of the one that was made just now
+let made = null; // the secret of the new token
 let making = false;
 
 /** Reads the list. */
@@ -21,7 +21,7 @@ export async function loadTokens() {
   changed();
 }
 
-/** Shows no secret any more. */
+/** Hides the secret. */
 export const forget = () => { made = null; };
 
 async function make(event) {
@@ -57,7 +57,7 @@ async function revoke(token) {
   document.getElementById("tokens-title")?.focus();
 }
 
-// Browsers keep the clipboard from pages without TLS: then the text is selected, to be copied by hand.
+// Browsers deny pages without TLS the clipboard: then the text is selected, to be copied by hand.
 async function copy() {
   const field = document.getElementById("token-secret");
   field.select();

@@ -1,4 +1,4 @@
-// Looking for workspaces among many: search, filter, order, and how the list looks.
+// Tools for many workspaces: search, filter, order, and the look of the list.
 import { choose, h, icon } from "/assets/dom.js";
 import { t } from "/assets/text.js";
 import { filters, sorts } from "/assets/find.js";
@@ -9,18 +9,18 @@ const many = 30;
 
 let tabled = false; // there were many
 
-/** Whether the list is a table: as people chose, or because there are many, or were when the page was opened. */
+/** Whether the list is a table: by choice, or because there are or were many when the page was opened. */
 export function wantsTable(count) {
   tabled ||= count > many;
   return state.view ? state.view === "table" : tabled;
 }
 
-/** Whether there are enough workspaces to look for one, or something is looked for, or a table, which can become cards again. */
+/** Whether to show the tools: there are many workspaces, a search is active, or the list is a table. */
 export const wantsTools = (count) => count > few || Boolean(state.query || state.filter) || (count > 0 && wantsTable(count));
 
 const look = (name, count) => h("button", { type: "button", class: "look", "aria-pressed": String((name === "table") === wantsTable(count)),
   "data-view": name, "aria-label": t(`looks.${name}`), onclick: () => {
-    if (name === "cards") remember("reverse", ""); // only the table shows it and turns it round
+    if (name === "cards") remember("reverse", ""); // only the table shows and reverses the order
     remember("view", name);
   } }, icon(name === "table" ? "rows" : "grid"));
 

@@ -7,7 +7,7 @@ import { failed } from "/assets/toast.js";
 let loading = false;
 let again = false;
 
-/** Reads the list again; calls that come while it is read become one more reading. */
+/** Reads the list again; calls during a reading cause one more. */
 export async function loadDeleted() {
   again = true;
   if (loading) return;
@@ -43,7 +43,7 @@ export async function undelete(id) {
     state.undoing.delete(id);
     state.deleted = state.deleted.filter((w) => w.id !== id);
   } catch (error) {
-    // The deletion goes on in steps: one may have begun, and the interval below tries again.
+    // The deletion continues in steps: one may have begun, and the interval below retries.
     if (error.problem?.type !== "urn:codehub:problem:operation-in-progress") {
       state.undoing.delete(id);
       if (!signedOut(error)) failed(t("undelete"), error);
@@ -53,7 +53,7 @@ export async function undelete(id) {
   await loadDeleted();
 }
 
-/** Gives up at once what is kept of a deleted workspace. */
+/** Deletes the kept files of a deleted workspace immediately. */
 export async function purge(w) {
   if (!(await confirmed(t("purge_title", { Name: w.name }), t("purge_text"), t("purge")))) return;
   try {
@@ -65,7 +65,7 @@ export async function purge(w) {
   await loadDeleted();
 }
 
-// What can be undone changes without an event: an operation ends, the collector removes the
+// The list changes without an event when an operation ends or the collector removes the
 // files.
 let quiet = 0;
 setInterval(() => {

@@ -1,4 +1,4 @@
-// How long workspaces were awake, what kept them awake, and what sleeping has saved: the user's own, and all of them.
+// How long workspaces were awake, why, and the savings by sleeping: for the user's own, and for all.
 import { choose, h, show } from "/assets/dom.js";
 import { api, explain, locale, t } from "/assets/text.js";
 import { searchField } from "/assets/paged.js";
@@ -18,7 +18,7 @@ const hours = (n) => (n < 0.05 ? said("–") : number(n, { style: "unit", unit: 
 const percent = (share) => number(share, { style: "percent" });
 const dayName = (text) => said(new Date(`${text}T00:00:00Z`).toLocaleDateString(locale(), { dateStyle: "medium", timeZone: "UTC" }));
 
-// Every day of the time that was asked for: those on which there was nothing have no hours.
+// Every day of the requested time: days without workspaces have no hours.
 function everyDay({ days, from, to }) {
   const none = { awake_by: Object.fromEntries(causes.map((name) => [`${name}_hours`, 0])),
     ...Object.fromEntries(phases.map((name) => [`${name}_hours`, 0])) };
@@ -29,7 +29,7 @@ function everyDay({ days, from, to }) {
 }
 const next = (text) => new Date(Date.parse(`${text}T00:00:00Z`) + 86_400_000).toISOString().slice(0, 10);
 
-// What it costs, by the prices that people have filled in: the same as `caddy codehub report`.
+// The cost by the entered prices, as in `caddy codehub report`.
 const prices = ["awake", "volume", "archive"];
 const monthHours = 730;
 
@@ -51,7 +51,7 @@ const existed = (u) => u.awake_hours + u.asleep_hours + u.archived_hours + u.oth
 const byCause = (u) => causes.map((name) => [name, u.awake_by[`${name}_hours`]]);
 const sum = (list, of) => list.reduce((all, one) => all + of(one), 0);
 
-// The bars of all days, one on the other in the order of the names. Each name is one path, as high as its hours.
+// The stacked bars of all days, in the order of the names. Each name is one path, as high as its hours.
 function bars(days, names, of) {
   const top = Math.max(...days.map((d) => sum(names, (name) => of(d, name)))) || 1;
   const below = days.map(() => 100);
@@ -65,7 +65,7 @@ function bars(days, names, of) {
     h("p", { class: "ends hint" }, h("span", null, dayName(days[0].day)), days.length > 1 && h("span", null, dayName(days.at(-1).day)))];
 }
 
-// A part with bars, what each colour is with its sum, and the same numbers as a table.
+// A part with bars, a legend with sums, and the same numbers as a table.
 function plotted(name, days, names, of, label) {
   return h("section", { class: "panel days", "data-key": name, "aria-labelledby": name },
     h("h2", { id: name }, t(name)), bars(days, names, of),
@@ -80,7 +80,7 @@ function plotted(name, days, names, of, label) {
 
 const tile = (name, value, hint) => h("div", { class: "figure" }, h("dt", null, name), h("dd", null, value, hint && h("span", { class: "hint" }, hint)));
 
-// The cause that has kept it awake longest.
+// The cause that kept it awake longest.
 function longest(u) {
   const [name, most] = byCause(u).reduce((one, other) => (other[1] > one[1] ? other : one));
   return most > 0 ? t("usage_mostly", { Cause: t(`awake_by.${name}`), Hours: hours(most) }) : "";
@@ -96,7 +96,7 @@ function row(u, owners) {
     priced() && h("td", { class: "used" }, money(cost(u))));
 }
 
-/** A report: where it is read, and whether it names owners. */
+/** A report: its API path, and whether it names owners. */
 function report(path, owners) {
   let answer = null;
   let failure = null;
@@ -159,7 +159,7 @@ const mine = report("report", false);
 view("usage", (place) => show(place, h("div", { class: "head", "data-key": "head" }, h("h1", null, t("usage"))), mine.draw()));
 onRoute(({ name }) => { if (name === "usage") mine.load(); });
 
-/** The part of the administrator's view, and what reads it. */
+/** The part of the administrator's view, and its reader. */
 const all = user.admin ? report("admin/report", true) : {};
 export const loadAllUsage = all.load;
 export const allUsage = all.draw;

@@ -12,7 +12,7 @@ const message = document.getElementById("user-message");
 const limits = { max_running: "user-running", max_workspaces: "user-workspaces" };
 const field = (id) => document.getElementById(id);
 let query = {};
-let edited = null; // the user that is changed; null for a new one
+let edited = null; // the user being changed; null for a new one
 let failure = null;
 let sending = false;
 
@@ -42,7 +42,7 @@ function ask(account) {
   dialog.showModal();
 }
 
-// What differs from the user as it was read.
+// The changed fields of the user.
 function changes() {
   const change = {};
   if (field("user-role").value !== edited.role) change.role = field("user-role").value;

@@ -16,8 +16,8 @@ import { changed, signedOut, state, user } from "/assets/store.js";
 
 const parts = { explain: explanation, archives, history };
 const pause = 10_000; // milliseconds between looks at a workspace of another user
-let looking = ""; // the id of the one that is read
-let about = ""; // the id, its version and what else the parts were read for
+let looking = ""; // the id of the workspace being read
+let about = ""; // the id, version and other values for which the parts were read
 let read = {}; // part → { data } or { error }
 let failure = null; // of reading a workspace of another user: { id, error }
 
@@ -94,12 +94,12 @@ function missing(id) {
     h("a", { class: "button", href: "#/" }, t("to_list")));
 }
 
-// What an address may begin at once: the page that says that a workspace has failed leads here.
+// Actions that an address may start immediately: the page of a failed workspace links here.
 const doable = ["edit", "report"];
 
 function begin(w, asked) {
   window.history.replaceState(null, "", pageOf(w.id));
-  const name = asked === "report" && user.admin ? "recover" : asked; // to whom would an administrator report
+  const name = asked === "report" && user.admin ? "recover" : asked; // administrators have no one to report to
   if (offered(w).includes(name)) act(w, name);
 }
 

@@ -1,4 +1,4 @@
-// A form that leads back here: the fragment of the address reaches no server, so it travels with it.
+// A form that leads back here: no server sees the fragment of the address, so the form carries it.
 document.querySelectorAll("form.leads-back").forEach(function (form) {
   form.action += location.hash;
   form.addEventListener("submit", function () {
@@ -42,7 +42,7 @@ addEventListener("pageshow", function (event) { // back from the next page
     document.querySelector(".clock").textContent = Math.floor(s / 60) + ":" + String(s % 60).padStart(2, "0");
     late.hidden = !usual || Date.now() - stageBegan < 1000 * usual;
   }
-  // What was shown stays, as done: an image that was pulled is not in the next list.
+  // Steps once shown stay, as done: a pulled image is not in the next list.
   function kept(steps) {
     var shown = Array.from(list.children).map(function (li) { return li.dataset.stage; });
     var now = steps.findIndex(function (s) { return s.state === "now"; });
@@ -56,7 +56,7 @@ addEventListener("pageshow", function (event) { // back from the next page
     });
     return steps;
   }
-  // The bar shows to the eye what the amount says.
+  // The bar shows the amount visually.
   function bar(li, percent) {
     var progress = li.querySelector("progress");
     if (percent === undefined) {
@@ -119,7 +119,7 @@ addEventListener("pageshow", function (event) { // back from the next page
     box.hidden = false;
     wake.querySelectorAll("[data-action]").forEach(function (a) { a.hidden = a.dataset.action !== f.action; });
   }
-  // The owner has put it to sleep meanwhile. To load this address again could wake it.
+  // The owner has put it to sleep meanwhile. Reloading this address could wake it.
   function sleep() {
     ended = true;
     ["title", "then", "steps", "heard", "since", "late"].forEach(function (id) { document.getElementById(id).hidden = true; });
@@ -134,12 +134,12 @@ addEventListener("pageshow", function (event) { // back from the next page
       .then(function (answer) {
         if (answer.status === 401 || answer.status === 404) { location.reload(); return; }
         return answer.json().then(function (s) {
-          // This server is too old: the page for that says why.
+          // This server is too old: its page explains that.
           if (s.type === "urn:codehub:problem:outdated") { location.reload(); return; }
           if (!answer.ok) throw new Error("status " + answer.status);
           if (s.failure) { fail(s.failure); return; }
           if (s.stage === "asleep") { sleep(); return; }
-          // Ready or refused: reloading shows the page for it, with its fragment.
+          // Ready or refused: reloading shows the matching page, with the fragment.
           if (s.ready || !s.waking) { location.reload(); return; }
           tag = s.tag;
           show(s);
