@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 		Example: `  $ caddy codehub accept backend
   $ caddy codehub accept bucket --yes`,
 	}
-	var yes bool
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return resolve.WithServers(cmd, func(args []string) error {
 		if err := Arguments(cmd, 1)(args); err != nil {
 			return err
@@ -51,7 +51,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 		}
 		return nil
 	}, func(ctx context.Context, s Servers, args []string) error {
-		return accept(ctx, s, store.Resource(args[0]), yes)
+		return accept(ctx, s, store.Resource(args[0]), *yes)
 	})
 }
 
@@ -69,20 +69,15 @@ func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	case i.Found == "":
 		return fmt.Errorf("there is nothing to accept: the %s is the expected one, %s", accepted[r], i.Identity)
 	}
-	expected := i.Identity
-	if expected == "" {
-		expected = "nothing yet"
-	}
 	s.Say("The %s\n  expected: %s\n  found:    %s (%s ago)",
-		accepted[r], expected, i.Found, i.FoundAgo.Round(time.Second))
+		accepted[r], cmp.Or(i.Identity, "nothing yet"), i.Found, i.FoundAgo.Round(time.Second))
 	if i.Accepted == i.Found {
 		s.Say("It is accepted already; the process that leads adopts it when it next looks.")
 		return nil
 	}
 	question := fmt.Sprintf("Is what was found the right %s from now on? What it does not have is taken for lost.",
 		accepted[r])
-	err = Confirm(s.Cmd, yes, question)
-	if err != nil {
+	if err := Confirm(s.Cmd, yes, question); err != nil {
 		return err
 	}
 	if err := s.Store.AcceptIdentity(ctx, r, i.Found); errors.Is(err, store.ErrNothingToAccept) {

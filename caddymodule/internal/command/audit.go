@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,13 +207,7 @@ func (a *auditing) printer(out io.Writer) (print func(auditlog.Entry) error, end
 // auditRow are the columns of an entry.
 func auditRow(e auditlog.Entry) []string {
 	a := e.Actor
-	from, by, on := a.Address, a.Name, e.UserName
-	if a.Host != "" {
-		from = a.Host
-	}
-	if by == "" {
-		by = string(a.Kind)
-	}
+	from, by, on := cmp.Or(a.Host, a.Address), cmp.Or(a.Name, string(a.Kind)), e.UserName
 	if a.TokenName != "" {
 		by += " (token " + a.TokenName + ")"
 	}
@@ -221,9 +216,7 @@ func auditRow(e auditlog.Entry) []string {
 	}
 	row := []string{e.At.Local().Format(time.DateTime), string(e.Action), e.Outcome, from, by, on}
 	for i, text := range row {
-		if row[i] = OneLine(text); row[i] == "" {
-			row[i] = "-"
-		}
+		row[i] = cmp.Or(OneLine(text), "-")
 	}
 	return row
 }

@@ -61,7 +61,7 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
   $ caddy codehub user list`
 	cmd.PersistentFlags().String("database", "",
 		"address of PostgreSQL (default: the environment variable DATABASE_URL)")
-	cmd.SetFlagErrorFunc(usageError)
+	cmd.SetFlagErrorFunc(Usage)
 	for _, command := range more {
 		cmd.AddCommand(command(resolve))
 	}
@@ -99,7 +99,7 @@ caddy version prints that of Caddy.`,
 		Example: "  $ caddy codehub version",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := Arguments(cmd, 0)(args); err != nil {
-				return usageError(cmd, err)
+				return Usage(cmd, err)
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 			return err

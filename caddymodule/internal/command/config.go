@@ -44,11 +44,11 @@ func (resolve Resolver) WithSettings(cmd *cobra.Command,
 	read := resolve.reads(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := Arguments(cmd, 0)(args); err != nil {
-			return usageError(cmd, err)
+			return Usage(cmd, err)
 		}
 		settings, err := read()
 		if err != nil {
-			return usageError(cmd, err)
+			return Usage(cmd, err)
 		}
 		return action(cmd.Context(), cmd, settings)
 	}

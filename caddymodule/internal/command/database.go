@@ -41,7 +41,7 @@ func withDatabase(names int,
 	action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := Arguments(cmd, names)(args); err != nil {
-			return usageError(cmd, err)
+			return Usage(cmd, err)
 		}
 		flag, err := cmd.Flags().GetString("database")
 		if err != nil {
@@ -49,10 +49,10 @@ func withDatabase(names int,
 		}
 		dsn, _, err := parse.File(cmp.Or(flag, os.Getenv("DATABASE_URL")))
 		if err != nil {
-			return usageError(cmd, fmt.Errorf("reading the address of the database: %w", err))
+			return Usage(cmd, fmt.Errorf("reading the address of the database: %w", err))
 		}
 		if dsn == "" {
-			return usageError(cmd, errors.New("which database? Set DATABASE_URL, or give --database, "+
+			return Usage(cmd, errors.New("which database? Set DATABASE_URL, or give --database, "+
 				"to what the installation uses: postgres://user:password@host:5432/name"))
 		}
 		st, err := store.Open(dsn, postgres.Options{Waiting: func(w postgres.LockWait) {
@@ -61,7 +61,7 @@ func withDatabase(names int,
 		if err != nil {
 			// The parser's message quotes the address. In an address that cannot be parsed,
 			// the password cannot be told from the rest.
-			return usageError(cmd, errors.New("the database's address cannot be understood: write "+
+			return Usage(cmd, errors.New("the database's address cannot be understood: write "+
 				"postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}
 		defer st.Close()

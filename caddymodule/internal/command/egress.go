@@ -33,19 +33,18 @@ instead.
 The audit says who has asked for it. Where the database is gone already, --no-audit leaves that out.`,
 		Example: "  $ caddy codehub egress remove\n  $ caddy codehub egress remove --yes --no-audit",
 	}
-	var yes, unaudited bool
-	remove.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	remove.Flags().BoolVar(&unaudited, "no-audit", false, "ask no database, and write nothing to the audit")
+	yes := remove.Flags().BoolP("yes", "y", false, "do not ask")
+	unaudited := remove.Flags().Bool("no-audit", false, "ask no database, and write nothing to the audit")
 	Group(cmd, resolve.WithSettings(remove, func(ctx context.Context, cmd *cobra.Command, s Settings) error {
 		if s.Options.Kubernetes != nil {
 			return errors.New("on Kubernetes the rules are NetworkPolicies of this installation, and no firewall: " +
 				"remove them with kubectl delete networkpolicy -l " +
 				spec.LabelInstallation + "=" + s.Options.Installation())
 		}
-		if err := Confirm(cmd, yes, "Without these rules, workspaces that still run reach this host, its networks and each other."); err != nil {
+		if err := Confirm(cmd, *yes, "Without these rules, workspaces that still run reach this host, its networks and each other."); err != nil {
 			return err
 		}
-		if !unaudited {
+		if !*unaudited {
 			if err := auditEgress(ctx, s); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			if !started {
 				started = true
 				if _, err := fmt.Fprintf(w, row, "VERDICT", "DELETED IN", "SIZE", "ARCHIVE", "REASON"); err != nil {
-					return fmt.Errorf("printing the archives: %w", err)
+					return err
 				}
 			}
 			in, bytes := "-", "-"
@@ -52,10 +52,8 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 			if f.Size != gc.UnknownSize {
 				bytes = units.BytesSize(float64(f.Size))
 			}
-			if _, err := fmt.Fprintf(w, row, f.Verdict, in, bytes, f.Key, f.Reason); err != nil {
-				return fmt.Errorf("printing the archives: %w", err)
-			}
-			return nil
+			_, err := fmt.Fprintf(w, row, f.Verdict, in, bytes, f.Key, f.Reason)
+			return err
 		},
 		end: func(r gc.Report) error {
 			size := func(v gc.Verdict) string { return units.BytesSize(float64(sizes[v])) }
@@ -72,10 +70,7 @@ func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...
 				"Other objects, which are left alone: %d.\n%s",
 				Count(r.Archives, "archive"), counts[gc.Protected], counts[gc.Candidate], counts[gc.Due], size(gc.Due),
 				counts[gc.Reported], size(gc.Reported), r.Foreign, note)
-			if err != nil {
-				return fmt.Errorf("printing the archives: %w", err)
-			}
-			return nil
+			return err
 		},
 	}
 }
@@ -87,10 +82,7 @@ func collectedTable(w io.Writer, delay time.Duration) findingPrinter {
 		_, err := fmt.Fprintf(w, "%d deleted, %d spared because a workspace needs them again, %d failed. "+
 			"Unfinished uploads removed: %d.\n",
 			r.Deleted, r.Spared, r.Failed, r.Uploads)
-		if err != nil {
-			return fmt.Errorf("printing the archives: %w", err)
-		}
-		return nil
+		return err
 	}
 	return out
 }
@@ -117,10 +109,7 @@ func findingJSON(w io.Writer) findingPrinter {
 				_, err = fmt.Fprintf(w, "%s\n  %s", separator, text)
 			}
 			separator = ","
-			if err != nil {
-				return fmt.Errorf("printing the archives: %w", err)
-			}
-			return nil
+			return err
 		},
 		end: func(gc.Report) error {
 			if separator == "[" {

@@ -27,7 +27,7 @@ not, or if nothing answers. The address is http://localhost:8080 unless it is gi
 			if len(args) == 1 {
 				address = args[0]
 			} else if err := Arguments(cmd, 0)(args); err != nil {
-				return usageError(cmd, err)
+				return Usage(cmd, err)
 			}
 			return ready(cmd.Context(), strings.TrimSuffix(address, "/"))
 		},

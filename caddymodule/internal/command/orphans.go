@@ -155,18 +155,12 @@ func (o orphans) removeAll(ctx context.Context, cmd *cobra.Command, finder *orph
 func orphanTable(w io.Writer, found []orphan.Orphan, age time.Duration) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintf(w, "Everything that is older than %s belongs to a workspace.\n", writtenDuration(age))
-		if err != nil {
-			return fmt.Errorf("printing the orphans: %w", err)
-		}
-		return nil
+		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KIND\tCREATED\tNAME\tREASON")
 	for _, f := range found {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Kind, f.Created.Local().Format(time.DateTime), f.Name, f.Reason)
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the orphans: %w", err)
-	}
-	return nil
+	return t.Flush()
 }

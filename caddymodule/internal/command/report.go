@@ -164,7 +164,7 @@ func (r reporting) print(out io.Writer, report v1.UsageReport) error {
 	}
 	row(total, cost, always, "all "+Count(len(report.Items), "workspace"))
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the report: %w", err)
+		return err
 	}
 	exists := existed(total)
 	fmt.Fprintf(out, "From %s up to %s. ", report.From, report.To)

@@ -39,11 +39,11 @@ func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string
 			err = fmt.Errorf("%s takes the database from the configuration: leave --database out", cmd.Name())
 		}
 		if err != nil {
-			return usageError(cmd, err)
+			return Usage(cmd, err)
 		}
 		settings, err := read()
 		if err != nil {
-			return usageError(cmd, err)
+			return Usage(cmd, err)
 		}
 		db, err := settings.database(cmd.Context())
 		if err != nil {

@@ -23,23 +23,20 @@ func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.SuggestionsMinimumDistance = 2
 	parent.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usageError(cmd, errors.New("a command is missing"))
+			return Usage(cmd, errors.New("a command is missing"))
 		}
 		err := fmt.Errorf("there is no command %q", args[0])
 		if nearest := cmd.SuggestionsFor(args[0]); len(nearest) > 0 {
 			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(nearest, " or "))
 		}
-		return usageError(cmd, err)
+		return Usage(cmd, err)
 	}
 }
 
-// usageError prints what is wrong with the command line, and makes Caddy exit with code 2.
-func usageError(cmd *cobra.Command, err error) error {
+// Usage prints what is wrong with the command line, and makes Caddy exit with code 2.
+func Usage(cmd *cobra.Command, err error) error {
 	return Fail(cmd, exitUsage, fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath()))
 }
-
-// Usage is [Fail] for a command line that cannot be understood.
-func Usage(cmd *cobra.Command, err error) error { return usageError(cmd, err) }
 
 // Fail prints an error, and makes Caddy exit with the code. Only Caddy's own wrapper can set one.
 func Fail(cmd *cobra.Command, code int, err error) error {
@@ -93,10 +90,7 @@ func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("printing JSON: %w", err)
-	}
-	return nil
+	return e.Encode(v)
 }
 
 // Count returns a number of things in words: 1 user, 2 users.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -24,7 +23,6 @@ does not matter in a user's name.`,
 		Example: `  $ caddy codehub user add ann
   $ caddy codehub user list`,
 	}
-	var admin, asJSON bool
 	add := &cobra.Command{
 		Use: "add NAME", Short: "Adds a user",
 		Long: fmt.Sprintf(`Adds a user, who can sign in at once. The password has at least %d characters. The
@@ -33,11 +31,11 @@ start too.`, auth.MinPassword),
 		Example: `  $ caddy codehub user add ann
   $ caddy codehub user add root@example.com --admin
   $ openssl rand -base64 18 | tee password.txt | caddy codehub user add bob`,
-		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
-			return addUser(ctx, d, name, admin)
-		}),
 	}
-	add.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
+	admin := add.Flags().Bool("admin", false, "make the user an administrator")
+	add.RunE = withDatabase(1, func(ctx context.Context, d database, name string) error {
+		return addUser(ctx, d, name, *admin)
+	})
 	list := &cobra.Command{
 		Use: "list", Short: "Lists the users",
 		Long: `Lists all users by name, as a table, or with --json as an array of objects with
@@ -45,11 +43,11 @@ start too.`, auth.MinPassword),
 "max_running" and "max_workspaces", null where the limits of all users hold.`,
 		Example: `  $ caddy codehub user list
   $ caddy codehub user list --json | jq -r '.[] | select(.disabled) | .username'`,
-		RunE: withDatabase(0, func(ctx context.Context, d database, _ string) error {
-			return listUsers(ctx, d, asJSON)
-		}),
 	}
-	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON := list.Flags().Bool("json", false, "print JSON")
+	list.RunE = withDatabase(0, func(ctx context.Context, d database, _ string) error {
+		return listUsers(ctx, d, *asJSON)
+	})
 	passwd := &cobra.Command{
 		Use: "passwd NAME", Short: "Changes a user's password",
 		Long: `Changes the password of a user and signs the user out everywhere. The user admin
@@ -57,9 +55,7 @@ gets the password of the setting admin_password, if that is set, whenever Caddy 
 or loads a configuration.`,
 		Example: `  $ caddy codehub user passwd ann
   $ caddy codehub user passwd ann < password.txt`,
-		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
-			return changePassword(ctx, d, name)
-		}),
+		RunE: withDatabase(1, changePassword),
 	}
 	disable := &cobra.Command{
 		Use: "disable NAME", Short: "Forbids a user to sign in",
@@ -67,19 +63,14 @@ or loads a configuration.`,
 stay, and go to sleep when they are not used. The last administrator who can sign in
 is not disabled.`,
 		Example: "  $ caddy codehub user disable ann",
-		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
-			return setDisabled(ctx, d, name, true, "%s can no longer sign in, and is signed out everywhere.")
-		}),
+		RunE:    withDatabase(1, setDisabled(true, "%s can no longer sign in, and is signed out everywhere.")),
 	}
 	enable := &cobra.Command{
 		Use: "enable NAME", Short: "Lets a disabled user sign in again",
 		Long:    "Lets a user who was disabled sign in again, with the same password.",
 		Example: "  $ caddy codehub user enable ann",
-		RunE: withDatabase(1, func(ctx context.Context, d database, name string) error {
-			return setDisabled(ctx, d, name, false, "%s can sign in again.")
-		}),
+		RunE:    withDatabase(1, setDisabled(false, "%s can sign in again.")),
 	}
-	var all, yes bool
 	signOut := &cobra.Command{
 		Use: "sign-out (NAME | --all)", Short: "Ends a user's sign-ins and access tokens, or everybody's",
 		Long: `Ends all sign-ins and access tokens of a user, and what is open with them. The user can
@@ -91,15 +82,15 @@ valid again, and so are the passwords of then.`,
 		Example: `  $ caddy codehub user sign-out ann
   $ caddy codehub user sign-out --all`,
 	}
-	signOut.Flags().BoolVar(&all, "all", false, "sign everybody out")
-	signOut.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	all := signOut.Flags().Bool("all", false, "sign everybody out")
+	yes := signOut.Flags().BoolP("yes", "y", false, "do not ask")
 	signOut.RunE = func(cmd *cobra.Command, args []string) error {
 		names := 1
-		if all {
+		if *all {
 			names = 0
 		}
 		return withDatabase(names, func(ctx context.Context, d database, name string) error {
-			return signOutUsers(ctx, d, name, all, yes)
+			return signOutUsers(ctx, d, name, *all, *yes)
 		})(cmd, args)
 	}
 	unlock := &cobra.Command{
@@ -115,7 +106,6 @@ tried at once. The password stays as it is, and nobody is signed out.`,
 			return nil
 		}),
 	}
-	var running, workspaces int
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Changes a user's own limits",
 		Long: `Changes how many workspaces of a user may run at the same time, and how many the user may
@@ -123,18 +113,18 @@ have. 0 makes the limits of all users hold again. A lower limit stops nothing th
 		Example: `  $ caddy codehub user limits ann --running 5
   $ caddy codehub user limits ann --running 0 --workspaces 0`,
 	}
+	running := limits.Flags().Int("running", 0, "how many may run at the same time; 0 is the limit of all users")
+	workspaces := limits.Flags().Int("workspaces", 0, "how many the user may have; 0 is the limit of all users")
 	limits.RunE = withDatabase(1, func(ctx context.Context, d database, name string) error {
 		var change auth.AccountChange
 		if limits.Flags().Changed("running") {
-			change.MaxRunning = &running
+			change.MaxRunning = running
 		}
 		if limits.Flags().Changed("workspaces") {
-			change.MaxWorkspaces = &workspaces
+			change.MaxWorkspaces = workspaces
 		}
 		return changeLimits(ctx, d, name, change)
 	})
-	limits.Flags().IntVar(&running, "running", 0, "how many may run at the same time; 0 is the limit of all users")
-	limits.Flags().IntVar(&workspaces, "workspaces", 0, "how many the user may have; 0 is the limit of all users")
 	Group(cmd, add, passwd, list, signOut, disable, enable, unlock, limits)
 	return cmd
 }
@@ -173,12 +163,15 @@ func changePassword(ctx context.Context, d database, name string) error {
 	return nil
 }
 
-func setDisabled(ctx context.Context, d database, name string, disabled bool, done string) error {
-	if err := d.Auth.SetDisabled(ctx, name, disabled); err != nil {
-		return err
+// setDisabled disables or enables a user, and says what that means.
+func setDisabled(disabled bool, done string) func(ctx context.Context, d database, name string) error {
+	return func(ctx context.Context, d database, name string) error {
+		if err := d.Auth.SetDisabled(ctx, name, disabled); err != nil {
+			return err
+		}
+		d.Say(done, name)
+		return nil
 	}
-	d.Say(done, name)
-	return nil
 }
 
 // signOutUsers ends the sign-ins and access tokens of one user, or of all users.
@@ -245,10 +238,7 @@ func listUsers(ctx context.Context, d database, asJSON bool) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Role, signIn, a.CreatedAt.Local().Format(time.DateTime), a.Username)
 	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("printing the users: %w", err)
-	}
-	return nil
+	return w.Flush()
 }
 
 // listUsersJSON prints users with the API's field names.
@@ -267,11 +257,5 @@ func listUsersJSON(d database, accounts []auth.Account) error {
 		own := v1.AccountOf(a).Limits
 		users[i] = user{a.ID, a.Username, a.Role, a.Disabled, a.CreatedAt.UTC(), own.MaxRunning, own.MaxWorkspaces}
 	}
-	e := json.NewEncoder(d.Cmd.OutOrStdout())
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(users); err != nil {
-		return fmt.Errorf("printing the users: %w", err)
-	}
-	return nil
+	return PrintJSON(d.Cmd.OutOrStdout(), users)
 }

@@ -39,8 +39,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		Example: `  $ caddy codehub doctor
   $ caddy codehub doctor --json`,
 	}
-	var asJSON bool
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	return resolve.WithSettings(cmd, func(ctx context.Context, cmd *cobra.Command, settings command.Settings) error {
 		b, err := backendOf(settings)
 		if err != nil {
@@ -49,7 +48,7 @@ With --json the result is an array of objects with "check", "level" (ok, warning
 		defer b.Close()
 		logging.Disable() // of the Redis client: the finding has the error that it would print
 		found := check.Run(ctx, patient{settings}.checks(b))
-		if asJSON {
+		if *asJSON {
 			err = command.PrintJSON(cmd.OutOrStdout(), found)
 		} else {
 			err = printFindings(cmd.OutOrStdout(), found)
@@ -109,8 +108,5 @@ func printFindings(w io.Writer, found []check.Finding) error {
 			fmt.Fprintf(t, "\t\t→ %s\n", f.Remedy)
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the findings: %w", err)
-	}
-	return nil
+	return t.Flush()
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -43,23 +44,18 @@ Scopes: read (everything of the API), write (changes of your workspaces; include
 		Example: `  $ caddy codehub token create backup --user ann --scope read --days 365
   $ caddy codehub token create build --user ann --scope write,workspace < password.txt`,
 	}
-	var scopes []string
-	var days int
-	var user, server string
-	cmd.Flags().StringSliceVar(&scopes, "scope", []string{string(auth.ScopeWrite), string(auth.ScopeWorkspace)},
+	scopes := cmd.Flags().StringSlice("scope", []string{string(auth.ScopeWrite), string(auth.ScopeWorkspace)},
 		"what it may do: read, write, workspace, admin")
-	cmd.Flags().IntVar(&days, "days", auth.DefaultTokenDays,
+	days := cmd.Flags().Int("days", auth.DefaultTokenDays,
 		fmt.Sprintf("for how long it is valid, 1 to %d", auth.MaxTokenDays))
-	cmd.Flags().StringVar(&user, "user", "", "your user name (default: asked for at a terminal)")
-	cmd.Flags().StringVar(&server, "url", "", "address of the server (default: where you are logged in, or CODEHUB_URL)")
+	name := cmd.Flags().String("user", "", "your user name (default: asked for at a terminal)")
+	address := cmd.Flags().String("url", "", "address of the server (default: where you are logged in, or CODEHUB_URL)")
 	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := command.Arguments(cmd, 1)(args); err != nil {
 			return command.Usage(cmd, err)
 		}
-		if server == "" {
-			server = os.Getenv(serverVariable)
-		}
+		server := cmp.Or(*address, os.Getenv(serverVariable))
 		if server == "" {
 			stored, err := readLogin()
 			if err != nil {
@@ -68,16 +64,18 @@ Scopes: read (everything of the API), write (changes of your workspaces; include
 			server = stored.URL
 		}
 		at, err := parseServer(cmd.Context(), server)
+		user := *name
+		if err == nil && user == "" && command.IsTerminal(cmd) {
+			user = ask(cmd, "User name: ")
+		}
 		if err == nil && user == "" {
-			if user = whoSignsIn(cmd); user == "" {
-				err = fmt.Errorf("who are you? Add --user NAME")
-			}
+			err = fmt.Errorf("who are you? Add --user NAME")
 		}
 		if err != nil {
 			return command.Usage(cmd, err)
 		}
 		made, err := createToken(cmd, newClient(at, ""), user, map[string]any{
-			"name": args[0], "scopes": scopes, "expires_in_days": days,
+			"name": args[0], "scopes": *scopes, "expires_in_days": *days,
 		})
 		switch {
 		case err != nil:
@@ -89,14 +87,6 @@ Scopes: read (everything of the API), write (changes of your workspaces; include
 		return nil
 	}
 	return cmd
-}
-
-// whoSignsIn asks for the user's name at a terminal.
-func whoSignsIn(cmd *cobra.Command) string {
-	if !command.IsTerminal(cmd) {
-		return ""
-	}
-	return ask(cmd, "User name: ")
 }
 
 // createToken reads a password, signs in, makes the token, and signs out.

@@ -47,10 +47,7 @@ func (p *printer) finding(f verify.Discrepancy) error {
 	if err == nil && f.Remedy != "" {
 		_, err = fmt.Fprintf(p.out, "%20s→ %s\n", "", f.Remedy)
 	}
-	if err != nil {
-		return fmt.Errorf("printing the findings: %w", err)
-	}
-	return nil
+	return err
 }
 
 // object prints a finding as a line of JSON.
@@ -62,10 +59,7 @@ func (p *printer) object(f verify.Discrepancy) error {
 	}{f.Finding, string(f.Workspace), f.Archive}
 	e := json.NewEncoder(p.out)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(line); err != nil {
-		return fmt.Errorf("printing the findings: %w", err)
-	}
-	return nil
+	return e.Encode(line)
 }
 
 // progress prints the progress at intervals.

@@ -52,12 +52,11 @@ func Command(resolve command.Resolver) *cobra.Command {
 		Example: `  $ caddy codehub verify --config /etc/caddy/Caddyfile
   $ caddy codehub verify --read --json | jq -r 'select(.level == "problem") | .remedy'`,
 	}
-	var read, asJSON bool
-	cmd.Flags().BoolVar(&read, "read", false, "read every archive back")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, an object a line")
+	read := cmd.Flags().Bool("read", false, "read every archive back")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON, an object a line")
 	return resolve.WithServers(cmd, command.Arguments(cmd, 0), func(ctx context.Context, s command.Servers, _ []string) error {
 		return s.WithClients(func(w command.Clients) error {
-			v := verification{Servers: s, Clients: w, out: printerOf(cmd, asJSON), read: read}
+			v := verification{Servers: s, Clients: w, out: printerOf(cmd, *asJSON), read: *read}
 			return v.run(ctx)
 		})
 	})

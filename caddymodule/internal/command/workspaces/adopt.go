@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,40 +29,34 @@ It works on the installation's own servers, and no limit holds.`,
 		Example: `  $ caddy codehub verify
   $ caddy codehub workspace adopt ` + exampleID + ` --owner ann --name thesis`,
 	}
-	var owner, name, archive string
-	cmd.Flags().StringVar(&owner, "owner", "", "name of the user to whom it belongs (required)")
-	cmd.Flags().StringVar(&name, "name", "", "name of the workspace (default: recovered, and the beginning of its id)")
-	cmd.Flags().StringVar(&archive, "from-archive", "", "go on with the files of the archive with this key")
+	owner := cmd.Flags().String("owner", "", "name of the user to whom it belongs (required)")
+	name := cmd.Flags().String("name", "", "name of the workspace (default: recovered, and the beginning of its id)")
+	archive := cmd.Flags().String("from-archive", "", "go on with the files of the archive with this key")
 	return resolve.WithServers(cmd, func(args []string) error {
 		if err := command.Arguments(cmd, 1)(args); err != nil {
 			return err
 		}
-		if owner == "" {
+		if *owner == "" {
 			return errors.New("whose is it? Write --owner and the name of a user")
 		}
 		return checkID(args[0])
 	}, func(ctx context.Context, s command.Servers, args []string) error {
 		id := workspace.ID(args[0])
-		if name == "" {
-			name = "recovered " + args[0][:8]
-		}
+		called := cmp.Or(*name, "recovered "+args[0][:8])
 		return withService(s, func(p *service.Service) error {
-			w, err := p.Adopt(ctx, actor, id, owner, name, archive)
+			w, err := p.Adopt(ctx, actor, id, *owner, called, *archive)
 			switch {
 			case errors.Is(err, service.ErrKnown):
 				return fmt.Errorf("the database has this workspace: caddy codehub workspace explain %s", id)
 			case errors.Is(err, service.ErrNoOwner):
-				return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", owner)
+				return fmt.Errorf("there is no user %q; to see who there is: caddy codehub user list", *owner)
 			case errors.Is(err, service.ErrNothingLeft):
 				return fmt.Errorf("of %s there is no volume, and no such archive", id)
 			case err != nil:
 				return err
 			}
-			from := w.ArchiveKey
-			if from == "" {
-				from = "its volume, about which you choose: caddy codehub workspace recover " + args[0]
-			}
-			say(cmd, "%s belongs to %s now, with the files of %s.", w.Name, owner, from)
+			from := cmp.Or(w.ArchiveKey, "its volume, about which you choose: caddy codehub workspace recover "+args[0])
+			say(cmd, "%s belongs to %s now, with the files of %s.", w.Name, *owner, from)
 			return nil
 		})
 	})

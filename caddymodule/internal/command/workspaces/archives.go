@@ -20,14 +20,13 @@ setting keep_archives. With --json the result is an array of the objects of the 
 GET /workspaces/{id}/archives.`,
 		Example: `  $ caddy codehub workspace archives ` + exampleID,
 	}
-	var asJSON bool
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		var found v1.List[v1.Archive]
 		if err := p.Do(ctx, "GET", pathOf(w.ID, "/archives"), nil, &found); err != nil {
 			return err
 		}
-		if asJSON {
+		if *asJSON {
 			return command.PrintJSON(cmd.OutOrStdout(), found.Items)
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -72,14 +71,13 @@ be archived, everything stays as it is; caddy codehub workspace explain says why
 		Example: `  $ caddy codehub workspace archives ` + exampleID + `
   $ caddy codehub workspace restore ` + exampleID + ` ` + exampleID + `/0b8e…/home.tar.zst`,
 	}
-	var yes bool
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return onWorkspace(resolve, cmd, 1, func(ctx context.Context, p server, w v1.Workspace, further []string) error {
 		key := further[0]
 		question := fmt.Sprintf("This stops the workspace %q (%s), archives its files, "+
 			"and goes back to the archive %s.",
 			w.Name, w.ID, key)
-		if err := command.Confirm(cmd, yes, question); err != nil {
+		if err := command.Confirm(cmd, *yes, question); err != nil {
 			return err
 		}
 		if err := p.Do(ctx, "POST", pathOf(w.ID, "/archives/restore"), map[string]any{"archive": key}, nil); err != nil {

@@ -130,10 +130,7 @@ func (l *listing) print(ctx context.Context, out io.Writer, p server) error {
 		}
 		fmt.Fprintln(t, line+command.OneLine(w.Name))
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the workspaces: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 func stateRow(w v1.Workspace) string {

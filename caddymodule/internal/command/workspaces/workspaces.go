@@ -65,14 +65,13 @@ when, who or what asked for it, and its last errors with what to do about them. 
 		Example: `  $ caddy codehub workspace explain ` + exampleID + `
   $ caddy codehub workspace explain ` + exampleID + ` --json | jq -r '.next[].text.en'`,
 	}
-	var asJSON bool
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
 	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		var e explain.Explanation
 		if err := p.Do(ctx, "GET", pathOf(w.ID, "/explain"), nil, &e); err != nil {
 			return err
 		}
-		if asJSON {
+		if *asJSON {
 			return command.PrintJSON(cmd.OutOrStdout(), e)
 		}
 		return printExplanation(cmd.OutOrStdout(), e)
@@ -126,10 +125,7 @@ func printExplanation(w io.Writer, e explain.Explanation) error {
 			line("remedy", f.Remedy.String(), "")
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the explanation: %w", err)
-	}
-	return nil
+	return t.Flush()
 }
 
 func historyCommand(resolve command.Resolver) *cobra.Command {
@@ -142,16 +138,14 @@ is an array of objects with "id", "at",
 		Example: `  $ caddy codehub workspace history ` + exampleID + `
   $ caddy codehub workspace history ` + exampleID + ` --limit 5 --json`,
 	}
-	var asJSON bool
-	var limit int
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().IntVar(&limit, "limit", service.DefaultPage, "the most transitions to show")
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	limit := cmd.Flags().Int("limit", service.DefaultPage, "the most transitions to show")
 	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		var found v1.History[v1.Transition]
-		if err := p.Do(ctx, "GET", pathOf(w.ID, "/history?limit="+strconv.Itoa(cmp.Or(limit, service.DefaultPage))), nil, &found); err != nil {
+		if err := p.Do(ctx, "GET", pathOf(w.ID, "/history?limit="+strconv.Itoa(cmp.Or(*limit, service.DefaultPage))), nil, &found); err != nil {
 			return err
 		}
-		if asJSON {
+		if *asJSON {
 			return command.PrintJSON(cmd.OutOrStdout(), found.Items)
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -188,22 +182,21 @@ before, and asks first.`,
 		Example: `  $ caddy codehub workspace delete ` + exampleID + `
   $ caddy codehub workspace delete ` + exampleID + ` --now`,
 	}
-	var now, yes bool
-	cmd.Flags().BoolVar(&now, "now", false, "do not keep a volume that could not be archived")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	now := cmd.Flags().Bool("now", false, "do not keep a volume that could not be archived")
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return onWorkspace(resolve, cmd, 0, func(ctx context.Context, p server, w v1.Workspace, _ []string) error {
 		question := fmt.Sprintf("This deletes the workspace %q (%s).", w.Name, w.ID)
-		if now {
+		if *now {
 			question += " Files that exist only on its volume are lost at once and for good."
 		}
-		if err := command.Confirm(cmd, yes, question); err != nil {
+		if err := command.Confirm(cmd, *yes, question); err != nil {
 			return err
 		}
-		if err := p.Do(ctx, "DELETE", pathOf(w.ID, "?now="+strconv.FormatBool(now)), nil, nil); err != nil {
+		if err := p.Do(ctx, "DELETE", pathOf(w.ID, "?now="+strconv.FormatBool(*now)), nil, nil); err != nil {
 			return err
 		}
 		undo := fmt.Sprintf(" To undo it while its files exist: caddy codehub workspace undelete %s", w.ID)
-		if now {
+		if *now {
 			undo = ""
 		}
 		say(cmd, "%s is deleted; container and volume go as soon as they may.%s", w.Name, undo)
