@@ -33,5 +33,5 @@ func (c *call) restoreArchive() error {
 	if err != nil {
 		return err
 	}
-	return c.sendWorkspace(http.StatusAccepted, w)
+	return c.sendWorkspaceAs(http.StatusAccepted, w)
 }

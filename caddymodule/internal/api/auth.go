@@ -74,7 +74,7 @@ func (c *call) changePassword() error {
 		return err
 	}
 	c.setSession(token)
-	return c.signedOut("")
+	return c.sendNothing(http.StatusNoContent)
 }
 
 // passwords reports whether people sign in here with passwords.
@@ -118,9 +118,7 @@ func (c *call) signedOut(elsewhere string) error {
 	if elsewhere != "" {
 		return sendJSON(c.w, http.StatusOK, map[string]string{"redirect": elsewhere})
 	}
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.sendNothing(http.StatusNoContent)
 }
 
 // providerLogout returns the address at which the browser also signs out of the session's provider.

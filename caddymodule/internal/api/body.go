@@ -182,3 +182,10 @@ func sendJSON(w http.ResponseWriter, status int, v any) error {
 	_, _ = w.Write(append(body, '\n')) // fails only when the client has disconnected
 	return nil
 }
+
+// sendNothing answers with a status alone.
+func (c *call) sendNothing(status int) error {
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(status)
+	return nil
+}

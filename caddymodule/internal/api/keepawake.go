@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/codehub/gateway/caddymodule/internal/problem"
@@ -22,9 +21,5 @@ func (c *call) keepAwake() error {
 	if in.Hours == nil || *in.Hours < 0 || *in.Hours > maxHours {
 		return problem.InvalidField("hours", "problem.hours", nil)
 	}
-	w, err := c.Service.KeepAwake(c.r.Context(), c.actor(), c.id, time.Duration(*in.Hours*float64(time.Hour)))
-	if err != nil {
-		return err
-	}
-	return c.sendWorkspace(http.StatusOK, w)
+	return c.sendWorkspace(c.Service.KeepAwake(c.r.Context(), c.actor(), c.id, time.Duration(*in.Hours*float64(time.Hour))))
 }

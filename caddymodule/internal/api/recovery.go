@@ -51,11 +51,7 @@ func (c *call) recoverWorkspace() error {
 	if err != nil {
 		return err
 	}
-	w, err := c.Service.Recover(c.r.Context(), c.actor(), c.id, choice)
-	if err != nil {
-		return err
-	}
-	return c.sendWorkspace(http.StatusOK, w)
+	return c.sendWorkspace(c.Service.Recover(c.r.Context(), c.actor(), c.id, choice))
 }
 
 // recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all workspaces in

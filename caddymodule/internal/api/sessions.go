@@ -31,7 +31,5 @@ func (c *call) endSessions() error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.sendNothing(http.StatusNoContent)
 }

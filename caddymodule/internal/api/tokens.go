@@ -40,5 +40,5 @@ func (c *call) revokeToken() error {
 	if err := c.Auth.RevokeToken(c.r.Context(), c.user.ID, c.r.PathValue("id")); err != nil {
 		return err
 	}
-	return c.signedOut("")
+	return c.sendNothing(http.StatusNoContent)
 }

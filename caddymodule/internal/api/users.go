@@ -128,9 +128,7 @@ func (c *call) signOutUser() error {
 		return err
 	}
 	c.Logger.Info("user signed out", zap.String(logkey.User, id), zap.String(logkey.By, c.user.ID))
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.sendNothing(http.StatusNoContent)
 }
 
 // unlockUser is POST /users/{id}/unlock, for administrators: earlier wrong passwords no longer block the user's
@@ -141,7 +139,5 @@ func (c *call) unlockUser() error {
 		return err
 	}
 	c.Logger.Info("user unlocked", zap.String(logkey.User, id), zap.String(logkey.By, c.user.ID))
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.sendNothing(http.StatusNoContent)
 }

@@ -41,11 +41,19 @@ func (c *call) createWorkspace() error {
 		return err
 	}
 	c.w.Header().Set("Location", "/api/v1/workspaces/"+string(w.ID))
-	return c.sendWorkspace(http.StatusCreated, w)
+	return c.sendWorkspaceAs(http.StatusCreated, w)
 }
 
-// sendWorkspace answers with a workspace and its revision as the entity tag.
-func (c *call) sendWorkspace(status int, w workspace.Workspace) error {
+// sendWorkspace answers with what the service has returned.
+func (c *call) sendWorkspace(w workspace.Workspace, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.sendWorkspaceAs(http.StatusOK, w)
+}
+
+// sendWorkspaceAs answers with a workspace and its revision as the entity tag.
+func (c *call) sendWorkspaceAs(status int, w workspace.Workspace) error {
 	c.w.Header().Set("ETag", entityTag(w.Revision))
 	return sendJSON(c.w, status, c.body(w))
 }
@@ -119,11 +127,7 @@ func (c *call) view(id workspace.ID) v1.View {
 // getWorkspace is GET /workspaces/{id}. Unknown, deleted and other users' workspaces
 // get the same 404; administrators see all.
 func (c *call) getWorkspace() error {
-	w, err := c.Service.Get(c.r.Context(), c.actor(), c.id)
-	if err != nil {
-		return err
-	}
-	return c.sendWorkspace(http.StatusOK, w)
+	return c.sendWorkspace(c.Service.Get(c.r.Context(), c.actor(), c.id))
 }
 
 // patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none, and answers
@@ -157,11 +161,7 @@ func (c *call) patchWorkspace() error {
 
 // update changes the workspace and answers with it.
 func (c *call) update(patch service.Patch) error {
-	w, err := c.Service.Update(c.r.Context(), c.actor(), c.id, patch)
-	if err != nil {
-		return err
-	}
-	return c.sendWorkspace(http.StatusOK, w)
+	return c.sendWorkspace(c.Service.Update(c.r.Context(), c.actor(), c.id, patch))
 }
 
 // setDesired is POST /workspaces/{id}/start, …/sleep or …/archive: PATCH with that desired state
@@ -182,27 +182,19 @@ func (c *call) deleteWorkspace() error {
 	if err := c.Service.Delete(c.r.Context(), c.actor(), c.id, now); err != nil {
 		return err
 	}
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusAccepted)
-	return nil
+	return c.sendNothing(http.StatusAccepted)
 }
 
 // undeleteWorkspace is POST /workspaces/{id}/undelete: it undoes the deletion of a
 // workspace, as long as its files exist, and answers with it.
 func (c *call) undeleteWorkspace() error {
-	w, err := c.Service.Undelete(c.r.Context(), c.actor(), c.id)
-	if err != nil {
-		return err
-	}
-	return c.sendWorkspace(http.StatusOK, w)
+	return c.sendWorkspace(c.Service.Undelete(c.r.Context(), c.actor(), c.id))
 }
 
 // flag reads a boolean parameter of the query. It is false when it is missing.
 func (c *call) flag(name string) (bool, error) {
 	switch c.r.URL.Query().Get(name) {
-	case "":
-		return false, nil
-	case "false":
+	case "", "false":
 		return false, nil
 	case "true":
 		return true, nil
