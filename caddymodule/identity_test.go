@@ -102,7 +102,7 @@ func basic(name string) string {
 }
 
 // With basic_auth as the guide shows it, the signed-in user is the one that Caddy has checked, on
-// every host, whatever clients claim.
+// every host, even if clients claim another.
 func TestBasicAuthOfTheGuide(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcryptOfTest)
 	if err != nil {

@@ -36,8 +36,8 @@ func leaseConnections(t *http.Transport, routes *route.Table) {
 // dialFunc is the type of a transport's dial functions.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// leasedDial returns dial for keys in place of addresses. Other addresses, such as those of
-// a forward proxy, are dialed as they are.
+// leasedDial returns dial for keys instead of addresses. Other addresses, such as those of a
+// forward proxy, are dialed as they are.
 func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 	return func(ctx context.Context, network, key string) (net.Conn, error) {
 		address, run, ok := route.AddressOf(key)

@@ -22,8 +22,8 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// logAnswer adds to the line of a request in the access log, if the server has one, which workspace it was for, who
-// has sent it and what became of it.
+// logAnswer adds the workspace, the user and the outcome to the line of a request in the access log, if the server
+// has one.
 func logAnswer(r *http.Request, id workspace.ID, client, answer string, held time.Duration) {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server == nil || server.Logs == nil {

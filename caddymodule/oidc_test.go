@@ -231,7 +231,8 @@ func TestSignInThroughAProviderUnderTLS(t *testing.T) {
 	}
 }
 
-// The host of a request decides neither where the provider sends the code nor who may ask.
+// The host of a request decides neither where the provider sends the code nor which requests are
+// allowed.
 func TestSignInThroughAProviderIsOfTheMainSite(t *testing.T) {
 	in, _ := withProvider(t, nil)
 	for _, path := range []string{"/auth/oidc/start", "/auth/oidc/callback?state=x&code=y"} {

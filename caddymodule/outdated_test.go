@@ -19,8 +19,8 @@ import (
 )
 
 // A process runs while the schema begins to ask for newer ones. Within ten seconds it answers
-// everything of CodeHub with 503 and the reason. What is held gets that answer, and what is open
-// ends. Caddy's other sites go on, and so do reloads.
+// everything of CodeHub with 503 and the reason. Held requests get that answer, and open
+// connections end. Caddy's other sites go on, and so do reloads.
 func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	in := install(t)
 	const elsewhere = "elsewhere.test"
@@ -151,7 +151,7 @@ func (in *installation) exec(sql string, args ...any) {
 	}
 }
 
-// openWebSocket opens a WebSocket at which nothing is said any more, and returns its end.
+// openWebSocket opens a WebSocket without further messages, and returns its end.
 func (in *installation) openWebSocket(c *apitest.Client, path string, header ...string) <-chan struct{} {
 	in.t.Helper()
 	h := http.Header{}

@@ -62,8 +62,8 @@ func (u *untrustedProxies) seen(r *http.Request) {
 	}
 }
 
-// trustsProxies reports whether a server that is provisioned has trusted_proxies. Caddy has let go of the configuration by
-// then, and keeps what it became to itself.
+// trustsProxies reports whether a server that is provisioned has trusted_proxies. Caddy no longer has the
+// configuration by then, and does not expose the result.
 func trustsProxies(s *caddyhttp.Server) bool {
 	field := reflect.ValueOf(s).Elem().FieldByName("trustedProxies")
 	return field.IsValid() && !field.IsNil()
@@ -76,7 +76,8 @@ type servedBy struct {
 }
 
 // serveBy adds a server that is being provisioned, unless it is there. From then on the nearest address in
-// X-Forwarded-For that no trusted proxy has counts, whatever is configured: the first one is the client's own invention.
+// X-Forwarded-For that is not a trusted proxy's counts, regardless of the configuration, because clients can make up
+// the first one.
 func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
 	if slices.ContainsFunc(servers, func(there servedBy) bool { return there.Server == s }) {
 		return servers
@@ -86,7 +87,7 @@ func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
 	return servers
 }
 
-// warnOfAddresses says what is wrong with public_url, with the servers' limits, and with what they believe of proxies.
+// warnOfAddresses logs problems with public_url, the servers' limits and their trusted proxies.
 func warnOfAddresses(a settings.Addresses, servers []servedBy, log *zap.Logger) {
 	var all []site.Server
 	for _, s := range servers {

@@ -54,7 +54,8 @@ func handshake(t *testing.T, s *gatewayServer, lines ...string) (int, string) {
 	return answer.StatusCode, answer.Header.Get("X-Seen")
 }
 
-// seenBy is an application that accepts every WebSocket, and says what it was told of the request's way.
+// seenBy is an application that accepts every WebSocket, and returns the forwarding headers that it
+// received.
 func seenBy(t *testing.T) *httptest.Server {
 	return gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
 		h := r.Header
@@ -92,8 +93,8 @@ func TestForwardedProtoOfATrustedProxy(t *testing.T) {
 	}
 }
 
-// TestPublicURLSaysHTTPS: with public_url https, browsers use it, whatever the proxy in front says or does not say. So does
-// the application read it. Nothing else of such a proxy is believed.
+// TestPublicURLSaysHTTPS: with public_url https, browsers use https, regardless of the headers of the proxy in front.
+// So does the application read it. Nothing else of such a proxy is believed.
 func TestPublicURLSaysHTTPS(t *testing.T) {
 	underTest.Lock()
 	underTest.addresses = settings.Addresses{Written: "https://codehub.example.com"}

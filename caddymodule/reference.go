@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator"
 )
 
-// stopTimeout bounds stopping the coordinator: flushing activity, giving up the
-// leadership, thawing what dozes, closing connections.
+// stopTimeout bounds stopping the coordinator: flushing activity, giving up the leadership, thawing
+// dozing workspaces, closing connections.
 const stopTimeout = 15 * time.Second
 
 // coordinators holds the running coordinators, one per installation and set of

@@ -13,7 +13,7 @@ import (
 )
 
 // TestCaddyfilesOfOlderReleases: the example of each earlier release is a configuration of this one.
-// What it sets that is gone has a warning with the remedy, to which TestRemovedSettings gives the line.
+// Each removed setting in it causes a warning with the remedy; for the line, see TestRemovedSettings.
 func TestCaddyfilesOfOlderReleases(t *testing.T) {
 	timeouts := []string{
 		"timeouts archiving", "timeouts create_empty_archive", "timeouts deleting", "timeouts provisioning",

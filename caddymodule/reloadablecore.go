@@ -24,7 +24,7 @@ func (c *reloadableCore) use(core zapcore.Core) { c.target.Store(&core) }
 // Enabled asks the current target.
 func (c *reloadableCore) Enabled(level zapcore.Level) bool { return (*c.target.Load()).Enabled(level) }
 
-// With returns a core that adds fields to whatever the target is by then.
+// With returns a core that adds fields to the current target.
 func (c *reloadableCore) With(fields []zapcore.Field) zapcore.Core {
 	return &reloadableCore{c.target, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
 }

@@ -29,7 +29,7 @@ const (
 	answerLimit = time.Hour
 )
 
-// prepareTransport makes the proxy pass on what it gets unchanged, and its connections follow the routes' lease. It
+// prepareTransport makes the proxy pass on messages unchanged, and its connections follow the routes' lease. It
 // concerns the proxy's standard transport; the transports of other modules are left alone.
 func prepareTransport(ctx caddy.Context, proxy caddyhttp.MiddlewareHandler, routes *route.Table) error {
 	handler, ok := proxy.(*reverseproxy.Handler)
@@ -134,7 +134,8 @@ func trimNames(h http.Header) {
 	}
 }
 
-// dropAdded removes the field Cache-Control that Go adds to what has `Pragma: no-cache` alone.
+// dropAdded removes the field Cache-Control that Go adds to messages that have only `Pragma:
+// no-cache`.
 func dropAdded(h http.Header) {
 	if _, ok := h["Pragma"]; !ok {
 		return

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxRSS is the job's memory limit, whatever the size of the home (SPEC 7).
+	// maxRSS is the job's memory limit for homes of any size (SPEC 7).
 	maxRSS = 128 << 20
 	// archiveRounds is how often everything is measured. The environment variable BENCH_ARCHIVE_ROUNDS overrides it,
 	// and BENCH_ARCHIVE_TREES selects trees, separated by commas.

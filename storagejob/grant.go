@@ -23,7 +23,7 @@ const (
 )
 
 // openArchive returns the archive that s names, and adds the keys to s. It removes the grant after reading it, where
-// possible, so that nobody who looks at the scratch folder later finds it.
+// possible, so that it cannot be found in the scratch folder later.
 func openArchive(ctx context.Context, s *settings) (*object.Archive, error) {
 	o := object.Options{URL: s.url, PathStyle: s.pathStyle, Scratch: s.scratch}
 	if s.granted {

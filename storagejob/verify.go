@@ -25,8 +25,8 @@ var errUnproven = errors.New("the object store does not have the uploaded archiv
 // crc64NVME is the checksum that S3 stores compute for whole objects.
 var crc64NVME = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
-// readBack proves an upload by reading it back: its bytes are those that were sent, and they decompress, entry by
-// entry, to what was packed.
+// readBack verifies an upload by reading it back: the bytes must be those sent, and decompress, entry by entry,
+// to the packed content.
 func (p packed) readBack(ctx context.Context, from *object.Archive, rep *reporter) error {
 	up, err := download(ctx, from, contract.StepVerify, rep)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p packed) identities() []age.Identity {
 	return []age.Identity{p.key}
 }
 
-// check compares what the store reports about an upload with what was sent. The store has verified the checksum of each
+// check compares the store's report about an upload with the sent data. The store has verified the checksum of each
 // part when it arrived.
 func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) error {
 	rep.begin(contract.StepVerify, 0)

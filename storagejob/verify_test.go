@@ -138,7 +138,7 @@ func TestUploadOfAKilledRunIsNotEncrypted(t *testing.T) {
 	}
 }
 
-// TestWhatTheStoreHasLost: what counts is what the store returns, not what it has acknowledged.
+// TestWhatTheStoreHasLost: the data that the store returns counts, not its acknowledgements.
 func TestWhatTheStoreHasLost(t *testing.T) {
 	id := identity(t)
 	for name, damage := range map[string]func(b *bench, content []byte){

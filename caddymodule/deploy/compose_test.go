@@ -180,7 +180,7 @@ func TestTheFirstLinesMakeSecrets(t *testing.T) {
 }
 
 // TestComposeHasNoSecretsItself checks that services read secrets from files only. The engine shows variables and
-// arguments to everyone who has access to it, so they must not contain a secret.
+// arguments to everyone with access to it, so they must not contain a secret.
 func TestComposeHasNoSecretsItself(t *testing.T) {
 	p, err := compose(t, variables)
 	if err != nil {

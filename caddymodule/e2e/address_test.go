@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// firstQuarantine is how long addresses rest in the first minutes of a process, whatever its lease is: other
-// processes may still have the default lease.
+// firstQuarantine is how long addresses rest in the first minutes of a process, independent of its lease:
+// other processes may still have the default lease.
 const firstQuarantine = route.DefaultLease + time.Minute
 
 // TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL still routes to workspaces that another
@@ -351,7 +351,7 @@ func (s *takeover) strangers(t *testing.T) (secrets []string) {
 	return secrets
 }
 
-// seenBy returns what has reached the other user's workspace, through the leading process.
+// seenBy returns the requests that have reached the other user's workspace through the leader.
 func (s *takeover) seenBy(t *testing.T, id string) string {
 	t.Helper()
 	_, body := s.other.get(t, byPath.base(s.installation, id)+"seen", program)

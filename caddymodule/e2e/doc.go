@@ -8,6 +8,6 @@
 // client_test.go is a signed-in user. inspect_test.go looks into Docker and S3; chromium_test.go is
 // a browser tab.
 //
-// The files power_*_test.go cut the power of a whole host; `make test-power` does so at random moments. The files
+// The files power_*_test.go cut the power of a whole host; `make test-power` cuts at random moments. The files
 // soak_*_test.go are `make soak`. Package soak below judges their measurements.
 package e2e

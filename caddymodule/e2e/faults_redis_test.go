@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRedisFaults: whatever happens to Redis, users notice nothing, and no workspace in use is put to sleep (SPEC 5).
+// TestRedisFaults: with any fault of Redis, users notice nothing, and no workspace in use is put to sleep (SPEC 5).
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	storage := server.Durable(t.TempDir(), "redis")

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestObjectStoreFaults: whatever the object store does, workspaces that have their files here run. An archived one
-// waits and says why, and nothing ends in an error.
+// TestObjectStoreFaults: with any fault of the object store, workspaces whose files are on this host run. An
+// archived one waits and says why, and nothing ends in an error.
 func TestObjectStoreFaults(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)

@@ -89,7 +89,7 @@ func (b *tab) has(selector string) error {
 	return nil
 }
 
-// prints reports whether the element of a selector has a text, whatever its spaces are.
+// prints reports whether the element of a selector has a text, ignoring spaces.
 func (b *tab) prints(selector, text string) error {
 	got := read(b, "what is shown", chromedp.Evaluate[string](fmt.Sprintf(
 		`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n").replaceAll("\u00a0", " ")`, selector)))

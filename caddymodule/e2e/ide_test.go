@@ -177,7 +177,7 @@ func (e *environments) forgottenTab(t *testing.T, image, path, shown string) {
 	e.isForgotten(t, id)
 }
 
-// isForgotten watches a workspace whose tab nobody touches.
+// isForgotten watches a workspace with an untouched tab.
 func (e *environments) isForgotten(t *testing.T, id string) {
 	t.Helper()
 	slept := e.asleepAfter(t, id, time.Now())

@@ -12,7 +12,8 @@ import (
 )
 
 // TestPresence: an open tab's own requests do not keep its workspace awake, and a person's input in it does. The tab
-// reports that the workspace sleeps, wakes it at a key, and comes back by itself, whatever wakes it (SPEC 6, 8).
+// reports that the workspace sleeps, wakes it at a key, and comes back by itself after any other wake-up (SPEC 6,
+// 8).
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12")

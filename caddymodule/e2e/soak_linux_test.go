@@ -91,7 +91,7 @@ type node struct {
 	goroutines map[string]int // at the last snapshot
 }
 
-// problem records something that is wrong in any case, whatever was broken.
+// problem records something that is wrong regardless of the injected fault.
 func (s *soaking) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func newSoaking(t *testing.T) *soaking {
 	return s
 }
 
-// copied returns a copy of a file, because somebody who works in this tree during a long run changes the original.
+// copied returns a copy of a file, because work in this tree during a long run may change the original.
 func copied(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -421,7 +421,7 @@ func (s *soaking) breakThings(ctx context.Context, t *testing.T) {
 	}
 }
 
-// hit carries out one fault. The victim knows what has to be repaired later.
+// hit carries out one fault. The victim records its later repair.
 func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	t.Helper()
 	v := s.victims[slices.IndexFunc(s.victims, func(v *victim) bool { return v.Name == p.Server })]
@@ -446,8 +446,8 @@ func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	return v
 }
 
-// restartEnded restarts processes that have ended by themselves. They may do so only while they start, because their
-// servers may be away.
+// restartEnded restarts processes that have ended by themselves. This is allowed only while they start, because
+// their servers may be down.
 func (s *soaking) restartEnded(t *testing.T) {
 	t.Helper()
 	for _, n := range s.nodes {

@@ -52,7 +52,7 @@ type ProgressLine struct {
 	About
 	Event string `json:"event"` // EventProgress
 	Step  string `json:"step"`
-	// Bytes and Files count what has been read from, or written to, the volume.
+	// Bytes and Files count the data read from, or written to, the volume.
 	Bytes   int64   `json:"bytes"`
 	Files   int64   `json:"files"`
 	Seconds float64 `json:"seconds"`

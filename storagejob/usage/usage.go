@@ -100,7 +100,7 @@ func Count(ctx context.Context, folder string) (contract.HomeUsage, error) {
 
 const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// folder counts what is in the open folder fd, and closes it.
+// folder counts the content of the open folder fd, and closes it.
 func (c *counter) folder(ctx context.Context, fd, depth int) {
 	// ReadDir needs this name to look up the types that the file system does not list.
 	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))

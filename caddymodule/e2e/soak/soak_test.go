@@ -132,7 +132,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestReport: the page has every plot, every problem and every fault, whatever is in them.
+// TestReport: the page has every plot, every problem and every fault, with any content.
 func TestReport(t *testing.T) {
 	began := time.Now()
 	rec := NewRecorder(began)

@@ -17,9 +17,9 @@ import (
 const localTimeout = time.Hour
 
 // Local returns a transport that answers requests in this process, for the commands on an installation's own servers.
-// They need no running gateway. Each request is the operator's, who has an administrator's rights; the history names
-// it "cli". A refused request returns the error itself, with its cause, instead of a problem. Local sets what a
-// server would add to o: Site, Hub, Health, WaitReady, Client and DatabaseTimeout.
+// They need no running gateway. Each request is the operator's, with an administrator's rights; the history names it
+// "cli". A refused request returns the error itself, with its cause, instead of a problem. Local sets what a server
+// would add to o: Site, Hub, Health, WaitReady, Client and DatabaseTimeout.
 //
 // Only Local's transport acts for an operator. It is not an [http.Handler], so no server can expose it to a
 // network.

@@ -33,8 +33,8 @@ func (h *Handler) dashboardPage(w http.ResponseWriter, r *http.Request, at *site
 	})
 }
 
-// loginPage serves the sign-in form. A user who is already signed in is sent on to the destination
-// of the sign-in.
+// loginPage serves the sign-in form. It redirects a signed-in user to the destination of the
+// sign-in.
 func (h *Handler) loginPage(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	to := site.LocalPath(r.URL.Query().Get("return"))
 	if err := h.ready(r.Context()); err != nil {

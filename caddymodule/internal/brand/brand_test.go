@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestEveryColorCanBeRead checks that the contrast is that of WCAG AA in both themes, whatever the color: of text in
-// the color, of text on the color, and of other text on its soft shade. It also checks that the style sheets have the
+// TestEveryColorCanBeRead checks for every color that the contrast reaches WCAG AA in both themes: of text in the
+// color, of text on the color, and of other text on its soft shade. It also checks that the style sheets have the
 // variables.
 func TestEveryColorCanBeRead(t *testing.T) {
 	texts := map[bool][]color{ // other text on the soft shade

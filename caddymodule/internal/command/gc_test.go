@@ -135,7 +135,7 @@ func (in *gcInstallation) run(args ...string) commandtest.Outcome {
 	return in.collect("", append(args, "--dry-run")...)
 }
 
-// collect runs the command; answer is what is written to its input.
+// collect runs the command with answer as its input.
 func (in *gcInstallation) collect(answer string, args ...string) commandtest.Outcome {
 	in.t.Helper()
 	return commandtest.Run(in.t, strings.NewReader(answer), append([]string{"gc", "--config", in.caddyfile}, args...)...)

@@ -107,7 +107,7 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 		return pages.ShowFailed(g.page(req), g.branded(req), progress.FailureOf(st), string(req.at.ID), g.home(req))
 	case decision.SendAsleep:
 		p := problemAsleep.With("problem.workspace.asleep", nil)
-		if st.Dozes() { // after a 503 JupyterLab shows over all of its page that its server is lost
+		if st.Dozes() { // after a 503 JupyterLab covers its page with a message that its server is lost
 			p = problemAsleep.With("problem.workspace.dozes", nil)
 			p.Status = http.StatusGatewayTimeout
 			w.Header().Set("Retry-After", problem.RetryUnavailable)
@@ -163,7 +163,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	return nil
 }
 
-// send answers a program with a problem. It is a page for a person who has sent a form or looks at a frame.
+// send answers a program with a problem. If a person sees the answer, to a form or in a frame, it is a
+// page.
 func (g *Gateway) send(req *request, p *problem.Problem) error {
 	if !isSeen(req) {
 		p.Write(req.w, req.r)
@@ -182,8 +183,9 @@ func isSeen(req *request) bool {
 	return !req.byToken && site.IsNavigation(req.r) && site.AcceptsHTML(req.r.Header)
 }
 
-// sendAsleep answers what does not wake a workspace that sleeps. A person who has sent a form sees a page whose button wakes the
-// workspace and leads back to the page with the form: the address of the form may accept forms only.
+// sendAsleep answers a request that does not wake a sleeping workspace. After sending a form, a person sees a page
+// whose button wakes the workspace and leads back to the page with the form: the form's own address may accept only
+// forms.
 func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) error {
 	if req.r.Method == http.MethodGet || !isSeen(req) {
 		return g.send(req, p)
@@ -196,8 +198,8 @@ func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) 
 	return g.showAsleep(req, st, p.Status, back, words.Of("page.asleep.form", nil))
 }
 
-// unavailableDetail is the decision's detail, and what keeps the workspace from getting on
-// if that is known.
+// unavailableDetail returns the decision's detail, and the reason why the workspace waits, if
+// known.
 func unavailableDetail(d decision.Decision, st *route.State) words.Text {
 	detail := words.Of(d.Detail, nil)
 	if st == nil {
@@ -237,7 +239,7 @@ func (g *Gateway) showLogin(req *request) error {
 // showWake shows the progress of the wake-up.
 func (g *Gateway) showWake(req *request, st *route.State) error {
 	s, _ := g.describe(req, st)
-	if s.Steps == nil { // nothing goes on yet, or no longer
+	if s.Steps == nil { // no operation is in progress yet, or no longer
 		s.Steps = progress.StepsFrom(st)
 	}
 	return pages.ShowWake(g.page(req), g.branded(req), &pages.Wake{
@@ -259,7 +261,7 @@ func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
 	return pages.ShowMessage(g.page(req), g.branded(req), status, m, g.home(req))
 }
 
-// branded returns the request as pages need it, which most requests never show.
+// branded returns the request with the brand for pages, which most requests never need.
 func (g *Gateway) branded(req *request) *http.Request { return brand.In(req.r, g.Brand) }
 
 // home returns the address of the list of all workspaces, on the main site.

@@ -29,7 +29,7 @@ func (req *request) isOfMainSite() bool {
 	return own == limitPath || own == swapPath
 }
 
-// limit answers a person who was led here from the workspace's own host: it tries again to wake the
+// limit answers a person redirected from the workspace's own host: it tries again to wake the
 // workspace, and shows the limit that forbids it.
 func (g *Gateway) limit(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {

@@ -35,7 +35,7 @@ func (h *harness) asked() (s progress.Status) {
 	return s
 }
 
-// tells reports whether the status says that text, in fields of what it waits for.
+// tells reports whether the status has this text as the reason of its wait.
 func (h *harness) tells(text words.Text) bool {
 	h.t.Helper()
 	var s struct{ Waiting map[string]any }

@@ -35,7 +35,7 @@ const (
 	logoutPath   = path + "backchannel-logout"
 )
 
-// requestTimeout bounds what is asked of the provider for one request.
+// requestTimeout bounds the calls of the provider for one request.
 const requestTimeout = 10 * time.Second
 
 // Settings are what an administrator says about the provider.
@@ -100,7 +100,7 @@ func (h *Handler) find(ctx context.Context) (*provider, error) {
 	if p := h.provider.Load(); p != nil {
 		return p, nil
 	}
-	// Those who come meanwhile wait for the same answer. The client has a limit of its own.
+	// Concurrent callers wait for the same answer. The client has a limit of its own.
 	answer := h.flight.DoChan("", func() (any, error) { return h.discover(context.WithoutCancel(ctx)) })
 	select {
 	case a := <-answer:
@@ -111,7 +111,7 @@ func (h *Handler) find(ctx context.Context) (*provider, error) {
 	}
 }
 
-// discover asks the provider what it offers.
+// discover reads the provider's metadata.
 func (h *Handler) discover(ctx context.Context) (*provider, error) {
 	found, err := oidc.NewProvider(ctx, h.Issuer)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FuzzValues asserts that what is read is in the range of what it is for, and that nothing is read in two ways.
+// FuzzValues asserts that every parsed value is in its valid range, and that no text can be parsed in two ways.
 func FuzzValues(f *testing.F) {
 	for _, s := range []string{"15s", "1d", "-1", "1e400", "NaN", "0x10", "512MiB", "9223372036854775808", "0.5", "85%", "off", "1_000", " 1 "} {
 		f.Add(s)

@@ -232,7 +232,7 @@ var delays = explain.Delays{
 	HomeWarn: homeWarn,
 }
 
-// images are what may be chosen.
+// images are the available images.
 var images = launch.Catalog{
 	{
 		Name: "default", Reference: "registry.example/ide:1", Title: "VS Code", Description: "An editor and the usual tools",

@@ -41,7 +41,7 @@ func get(t *testing.T, p *Preview, path, lang, from string) *httptest.ResponseRe
 	return w
 }
 
-// broken matches the output of formatting and templates for what they cannot render.
+// broken matches the output of formatting and templates for values that they cannot render.
 var broken = regexp.MustCompile(`%!|ZgotmplZ|<no value>`)
 
 // shown reports whether a page came with a status of the product's own pages. A page that cannot be rendered has the
@@ -217,7 +217,7 @@ func TestEveryStateIsCovered(t *testing.T) {
 }
 
 // TestEveryPageIsConfined checks that a page runs only our own scripts, loads nothing from elsewhere, and cannot be
-// framed by another site, whatever text of a person, a workspace or a server it contains. No cache stores it.
+// framed by another site, even with hostile text of a person, a workspace or a server in it. No cache stores it.
 func TestEveryPageIsConfined(t *testing.T) {
 	t.Parallel()
 	p := preview(t)

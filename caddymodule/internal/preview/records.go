@@ -66,7 +66,7 @@ func (b log) List(_ context.Context, f auditlog.Filter, n int, before *auditlog.
 	return entries, nil
 }
 
-// own returns what was done with the user's account, newest first: sign-ins, a refused one, and changes by an
+// own returns the entries about the user's account, newest first: sign-ins, a refused one, and changes by an
 // administrator. They fill more than the first page of the dashboard.
 func (b log) own() []auditlog.Entry {
 	entry := func(id int64, action audit.Action, outcome, by, name, address string) auditlog.Entry {

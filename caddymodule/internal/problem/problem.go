@@ -35,7 +35,7 @@ type Problem struct {
 	Help words.Text `json:"help,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
-	// Recovery is what can be chosen, for [Choice].
+	// Recovery holds the possible choices, for [Choice].
 	*Recovery
 	// Names are what the field may be, where that is a list.
 	Names []string `json:"names,omitempty"`
@@ -151,7 +151,7 @@ func (p Problem) Challenge(challenge string) *Problem {
 	return &p
 }
 
-// SetHeaders sets the headers that an answer with the problem has, in whatever form it is sent.
+// SetHeaders sets the headers of an answer with the problem, which are the same for pages and JSON.
 func (p *Problem) SetHeaders(h http.Header) {
 	if p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", RetryUnavailable)
@@ -180,7 +180,7 @@ func (p *Problem) Error() string {
 // Unwrap returns what caused the problem.
 func (p *Problem) Unwrap() error { return p.Cause }
 
-// RetryUnavailable is the Retry-After of what is not available at the moment, in seconds.
+// RetryUnavailable is the Retry-After for a temporarily unavailable service, in seconds.
 const RetryUnavailable = "5"
 
 // Write sends the problem as the response, in the language for which the request asks. Status 503 gets

@@ -72,8 +72,8 @@ func (a *Address) CookieName(name string) string {
 }
 
 // Token returns the value of one of the product's cookies in the header of the request, "" without it. It returns
-// [ErrTwoCookies] when there are several: none of them is to be trusted. A workspace's own host has no session of the main
-// site. It does not allocate.
+// [ErrTwoCookies] if there are several, because none can be trusted. A workspace's own host has no session of the
+// main site. It does not allocate.
 func (a *Address) Token(h http.Header, name string) (string, error) {
 	if name == SessionCookie && a.OwnHost {
 		return "", nil

@@ -29,7 +29,7 @@ func FuzzLocalPath(f *testing.F) {
 		if err != nil || u.Scheme != "https" || u.Host != "main.example" || u.User != nil {
 			t.Errorf("%q leads to %v, %v", p, u, err)
 		}
-		// Browsers take \ for / and leave out what is no visible character.
+		// Browsers take \ for / and drop invisible characters.
 		if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || strings.ContainsAny(p, "\\\t\r\n\x00 ") {
 			t.Errorf("%q may lead elsewhere", p)
 		}
@@ -66,8 +66,8 @@ func FuzzWorkspaceHost(f *testing.F) {
 	})
 }
 
-// FuzzCrossOrigin asserts that a request which may change something is let through from no other origin than
-// the host that it is for, whatever a page makes a browser send.
+// FuzzCrossOrigin asserts that no page of another origin can make a browser send a request that is let
+// through and may change something.
 func FuzzCrossOrigin(f *testing.F) {
 	for _, c := range [][2]string{{"https://main.example", "main.example"}, {"https://evil.example", "main.example"}, {"null", "main.example"},
 		{"https://ws-0a1b2c3d.ws.example", "ws-0a1b2c3e.ws.example"}, {"http://main.example", "main.example:80"}, {"https://MAIN.example:443", "main.example"}} {

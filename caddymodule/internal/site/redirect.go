@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Redirect sends the client to another address. The response is not cached, because
-// the address depends on who is signed in.
+// Redirect sends the client to another address. The response is not cached, because the address
+// depends on the signed-in user.
 func Redirect(w http.ResponseWriter, to string, status int) {
 	h := w.Header()
 	h.Set("Location", to)

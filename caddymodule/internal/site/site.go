@@ -68,8 +68,8 @@ func New(o Options) *Site {
 	}
 }
 
-// IsLocal reports whether a host, with or without a port, is this machine's loopback interface
-// by its name. That is localhost and what is below it, and loopback addresses.
+// IsLocal reports whether a host, with or without a port, is this machine's loopback interface by
+// its name. These are localhost, names below it, and loopback addresses.
 func IsLocal(host string) bool {
 	name, _ := splitHost(host)
 	host = strings.ToLower(name)

@@ -48,7 +48,7 @@ type Layout struct {
 type Page struct {
 	// Title is the title of the document, without the product's name.
 	Title words.Text
-	// Content is the name of the template between header and end, Data what it gets.
+	// Content is the name of the template between header and end, and Data its input.
 	Content string
 	Data    any
 	// Refresh is after how many seconds a browser without scripts asks again; 0 is never.

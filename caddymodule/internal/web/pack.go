@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 )
 
-// Pack compresses what is sent to many as much as gzip can.
+// Pack compresses content for many clients with gzip's best level.
 func Pack(b []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -9,9 +9,8 @@ import (
 )
 
 // SendPage executes the template and sends the result as a page with the given
-// Content-Security-Policy. Pages are never cached, because they depend on who is
-// signed in and in which language. It returns an error, and has sent nothing, when
-// the template fails.
+// Content-Security-Policy. Pages are never cached, because they depend on the signed-in user and
+// the language. It returns an error, and has sent nothing, when the template fails.
 func SendPage(w http.ResponseWriter, r *http.Request, status int, policy string, t *template.Template, data any) error {
 	var body bytes.Buffer
 	if err := t.Execute(&body, data); err != nil {

@@ -1,7 +1,7 @@
 // Package encryption encrypts archives with age (age-encryption.org) and opens them.
 //
-// It owns how an encrypted archive differs from a plain one, and what it means that no key fits. It must not know where
-// keys come from, and its errors contain no key.
+// It owns the differences between encrypted and plain archives, and the meaning of a missing key. It must not know
+// where keys come from, and its errors contain no key.
 package encryption
 
 import (

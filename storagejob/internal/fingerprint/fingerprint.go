@@ -252,8 +252,8 @@ func appendText[T string | []byte](r []byte, s T) []byte {
 	return append(binary.LittleEndian.AppendUint64(r, uint64(len(s))), s...)
 }
 
-// total is a sum of checksums modulo 2^256, which is the same in whatever order they are added. So the order of a
-// folder's listing does not matter, and nothing is sorted in memory.
+// total is a sum of checksums modulo 2^256, which is independent of their order. So the order of a folder's
+// listing does not matter, and nothing is sorted in memory.
 type total [4]uint64
 
 // checksum converts a checksum to a number.

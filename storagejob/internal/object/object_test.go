@@ -271,7 +271,7 @@ func unfinished(t *testing.T, a *Archive) int {
 // the upload. So the job aborts only after the answer about that part.
 func TestAPartThatArrivesLate(t *testing.T) {
 	empty, _ := openEmpty(t)
-	// With a second upload of the same archive, the store lists what it has kept of the first.
+	// With a second upload of the same archive, the store lists the kept parts of the first.
 	must(t, empty.Upload(t.Context()).begin())
 	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL_S3"))
 	must(t, err)

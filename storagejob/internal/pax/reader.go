@@ -159,7 +159,7 @@ func (r *Reader) readPlain() bool {
 	if !parsePlain(r.src.kept, &r.plain) || !isPlain(&r.plain) {
 		return false
 	}
-	// A header that was parsed too generously differs from what is written here. The name of the extended header does
+	// A header that was parsed too generously differs from the one written here. The name of the extended header does
 	// not matter.
 	r.written = r.written[:0]
 	if raw := r.src.kept; len(raw) > BlockSize {

@@ -13,7 +13,7 @@ const (
 	discardBuffer = 32 << 10
 )
 
-// source reads a stream and, while keeping is set, keeps what it reads, so that it can be examined or read again.
+// source reads a stream and, while keeping is set, keeps the bytes, so that they can be examined or read again.
 type source struct {
 	r       io.Reader
 	err     error // returned by r, which is not read again

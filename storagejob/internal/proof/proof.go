@@ -56,7 +56,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 // Headers returns the writer to which the headers of the stream must also be written. Its Write never fails.
 func (w *Writer) Headers() io.Writer { return w.listing }
 
-// Content describes what was written, with the numbers that the packer counted.
+// Content describes the written data, with the packer's counts.
 func (w *Writer) Content(entries, bytes int64) Content {
 	c := Content{CRC32C: w.crc32c, Size: w.size, Entries: entries, Bytes: bytes}
 	w.listing.Sum(c.Listing[:0])
@@ -99,8 +99,8 @@ var ErrDiffers = errors.New("the content differs")
 // buffer is how much is compared at a time, in bytes.
 const buffer = 128 << 10
 
-// Comparer compares what is written to it with a stream, without keeping either. The first difference makes Write
-// return [ErrDiffers].
+// Comparer compares the data written to it with a stream, without keeping either. The first difference makes
+// Write return [ErrDiffers].
 type Comparer struct {
 	with io.Reader
 	buf  []byte

@@ -11,8 +11,8 @@ import (
 // disk. Each flush costs a commit of its journal, for which other programs that write to it also wait.
 const flushEvery = 32 << 20
 
-// flusher flushes small files to disk while more are unpacked, so that the disk is not idle until [Volume.Commit] waits
-// for it. It also flushes what others have left to write, because Commit waits for that, too.
+// flusher flushes small files to disk while more are unpacked, so that the disk is not idle until [Volume.Commit]
+// waits for it. It also flushes unwritten data of other writers, because Commit waits for it, too.
 //
 // Nothing relies on the flushed data: Commit waits for everything. But an error counts. The kernel reports unwritten
 // pages to Commit. It reports a disk's failure to empty its cache only to the caller of that flush.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits bound what [Volume.Unpack] writes, whatever the stream claims. An archive may be damaged, or made to fill the
-// disk.
+// Limits bound the output of [Volume.Unpack], regardless of the stream's claims. An archive may be damaged, or made
+// to fill the disk.
 type Limits struct {
 	// Bytes limits both the size of the stream and the total size of all files, including holes: that is the stream
 	// that Pack wrote, plus its Counter.Holes. Exceeding it is ErrCorrupt.

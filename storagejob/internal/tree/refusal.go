@@ -76,9 +76,9 @@ func refused(err error) error {
 	return err
 }
 
-// damage marks kernel errors as [ErrCorrupt] if only the archive can cause them, whatever the file system: a name that
-// already exists, byte for byte, or a file that is used as a folder. The entry was to be created as name in the open
-// folder parent.
+// damage marks kernel errors as [ErrCorrupt] if only the archive can cause them, on any file system: a name that
+// already exists, byte for byte, or a file that is used as a folder. The entry would be name in the open folder
+// parent.
 func damage(err error, parent int, name string) error {
 	isDamage := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR)
 	if errors.Is(err, unix.EEXIST) {

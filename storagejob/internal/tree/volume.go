@@ -27,9 +27,9 @@ import (
 //	cleared-<sum>    the same, and the volume is empty otherwise
 //	restored-<sum>   all files are in place, if the volume cannot keep the mark
 //
-// It is not in the scratch folder, because that is another file system and may be small. The volume must hold the whole
-// home anyway. Within the volume, moving is a rename, whatever the size. The archive is read once and hashed while it
-// is unpacked, and the user's files stay unchanged until the hash is known.
+// It is not in the scratch folder, because that is another file system and may be small. The volume must hold the
+// whole home anyway. Within the volume, moving is a rename, independent of the size. The archive is read once and
+// hashed while it is unpacked, and the user's files stay unchanged until the hash is known.
 //
 // Each step ends with one rename. A kill at any instruction therefore leaves one of these states, and a restore can
 // start again from each of them. Before verified, it discards everything, and the volume is unchanged. From verified
@@ -165,7 +165,7 @@ var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrup
 // CheckFinished returns [ErrUnfinished] if the restore of that operation has verified its archive and may have begun to
 // replace the files of the folder. It changes nothing, and does not lock the folder.
 func CheckFinished(dir, operation string) error {
-	// Open whatever has that name only if it is a folder.
+	// Open the name only if it is a folder.
 	name := StagingName(operation)
 	fd, err := unix.Open(path.Join(dir, name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -283,7 +283,7 @@ func (v *Volume) Unpack(ctx context.Context, r io.Reader, limits Limits, count *
 	return nil
 }
 
-// applyTo sets the attributes of a folder of the volume and counts what was skipped.
+// applyTo sets the attributes of a folder of the volume and counts skipped ones.
 func (v *Volume) applyTo(name string, a attrs.Attributes, count *Counter) error {
 	f, err := v.root.Open(name)
 	if err != nil {

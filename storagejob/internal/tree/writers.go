@@ -26,7 +26,7 @@ const (
 )
 
 // writers create small files beside the goroutine that reads the stream, which is the only one that may call their
-// methods. Files are created in any order: whatever depends on an earlier one must wait for drain.
+// methods. Files are created in any order, so an entry that depends on an earlier one must wait for drain.
 //
 // After an error, no later entry of the stream is created. Earlier ones still are, and if one of them fails, its error
 // replaces the first. The result is as if there were one writer.

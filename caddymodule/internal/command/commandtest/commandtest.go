@@ -18,7 +18,7 @@ import (
 	_ "github.com/codehub/gateway/caddymodule" // registers the command
 )
 
-// The developer who runs the tests may be logged in somewhere.
+// The developer may be logged in somewhere.
 func init() {
 	for _, name := range []string{"CODEHUB_URL", "CODEHUB_TOKEN"} {
 		_ = os.Unsetenv(name)

@@ -235,18 +235,17 @@ var decisions = [...]cells{
 		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	// Applications that ask again and again end their session with the first error. So the first requests of each
-	// tab wait for as long as they would at the frozen application. The browser, or the end of the tab, ends them.
+	// Applications that poll end their session with the first error. So the first requests of each tab wait for as
+	// long as they would at the frozen application. The browser, or the end of the tab, ends them.
 	rowDozingKept: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},
 		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep, Wait: UntilThaw},
 	},
-	// The container is frozen because the workspace is idle. It goes on within a moment of being asked. A
-	// request that a page sends by itself waits only a moment for the person who may have caused it. Longer,
-	// it would take the places of other requests, and the browser needs one of its few connections to report
-	// that person.
+	// The container is frozen because the workspace is idle. It resumes within a moment of the request. A
+	// request that a page sends by itself waits only a moment for a person's input. A longer wait would
+	// block other requests, and the browser needs one of its few connections to report the input.
 	rowDozing: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},

@@ -87,7 +87,7 @@ func (u *upgradeWriter) opened(to io.Writer, flush func() error) {
 	}
 }
 
-// end ends what was begun for the connection.
+// end releases the resources of the connection.
 func (u *upgradeWriter) end() {
 	close(u.ended)
 	if u.out != nil {
@@ -115,7 +115,7 @@ func (u *upgradeWriter) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// FlushError sends what is buffered.
+// FlushError sends buffered data.
 func (u *upgradeWriter) FlushError() error {
 	if u.accepted {
 		return u.out.Flush()

@@ -25,8 +25,8 @@ import (
 // source is the root of the repository.
 const source = "../../../.."
 
-// shown returns what a page shows: its title, and each visible text, label and hint, one per line. It leaves out what
-// is the same in every language: the words of the API, and names by people and servers.
+// shown returns what a page shows: its title, and each visible text, label and hint, one per line. It leaves out
+// texts that are the same in every language: the words of the API, and names by people and servers.
 const shown = `(() => {
 	const names = "script, style, bdi, code, .brand, h1:has(> img), #user, #language, .description, #running-list strong";
 	const lines = [document.title];
@@ -198,7 +198,7 @@ func (b *tab) load(path, language string) {
 	}
 }
 
-// rest waits until the page is at rest, and returns what it shows.
+// rest waits until the page is at rest, and returns its texts.
 func (b *tab) rest(about string) string {
 	b.t.Helper()
 	before := ""
@@ -230,7 +230,8 @@ func (b *tab) check(about string) {
 	}
 }
 
-// deed is an action on the first element that matches a selector. leave is the selector of what is pressed afterwards.
+// deed is an action on the first element that matches a selector. leave is the selector of the element to press
+// afterwards.
 type deed struct{ name, on, does, leave string }
 
 // deeds are the actions that a person takes in a page, in this order.

@@ -1,7 +1,6 @@
 // Command preview serves every page that people see, in every state: `make preview`.
 //
-// It rebuilds itself when the source is newer than what it serves, so reloading a page shows a change. It listens on
-// loopback only.
+// It rebuilds itself when the source has changed, so reloading a page shows the change. It listens on loopback only.
 package main
 
 import (
