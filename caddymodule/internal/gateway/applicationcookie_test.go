@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
-// visits counts in a cookie of that name, as Flask, Starlette and cookie-session keep their sessions.
+// visits counts visits in a cookie of that name, where Flask, Starlette and cookie-session keep their
+// sessions.
 func visits(t *testing.T, name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range r.Cookies() {
@@ -27,7 +28,7 @@ func visits(t *testing.T, name string) http.HandlerFunc {
 	}
 }
 
-// On a workspace's own hosts the applications' cookies are theirs, even under the name of the main site's
+// On a workspace's own hosts applications may use all cookies, even one with the name of the main site's
 // session.
 func TestApplicationsKeepTheirSessions(t *testing.T) {
 	for _, name := range []string{"session", "__Host-session", "__Secure-session", "Session", "session_id"} {
@@ -59,7 +60,7 @@ func TestApplicationsKeepTheirSessions(t *testing.T) {
 	}
 }
 
-// Two of them, for different paths, neither sign the user out nor are they deleted.
+// Two of them, for different paths, do not sign the user out and are not deleted.
 func TestTwoCookiesOfTheApplicationAreTheApplications(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -74,7 +75,7 @@ func TestTwoCookiesOfTheApplicationAreTheApplications(t *testing.T) {
 	}
 }
 
-// What an application may clear is what its own origin keeps. "cookies" would be those of the whole domain.
+// An application may clear only its own origin's data. "cookies" would clear those of the whole domain.
 func TestAnApplicationClearsTheDataOfItsOwnOrigin(t *testing.T) {
 	h := newHarness(t)
 	var sent []string

@@ -40,7 +40,7 @@ func TestTheAuditNamesWhoseOpenConnectionWakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	byToken := "Authorization: Bearer " + secret
-	// Each opens a connection, and returns what sends something on it.
+	// Each opens a connection, and returns a function that sends something on it.
 	ways := map[string]func(h *harness, line string) (send func()){
 		"a WebSocket": func(h *harness, line string) func() {
 			header := gatewaytest.NewRequest("GET", "/", line).Header
@@ -113,7 +113,8 @@ func TestTheAuditNamesWhoseOpenConnectionWakes(t *testing.T) {
 	}
 }
 
-// askerApp is the application: it takes WebSockets and uploads, and sends an event when the test says so.
+// askerApp is the application: it takes WebSockets and uploads, and sends an event when the test asks for
+// it.
 func askerApp(h *harness, arrived chan<- struct{}, w http.ResponseWriter, r *http.Request) {
 	reached := func() {
 		select {

@@ -33,7 +33,7 @@ func notebook(t *testing.T, command []string) *httptest.Server {
 	return gatewaytest.App(t, mux.ServeHTTP)
 }
 
-// started runs such an application as the images say, on a site.
+// started runs such an application on a site, with the settings of the images.
 func (h *harness) started(t *testing.T, site launch.Site) {
 	t.Helper()
 	images := launch.Catalog{{Name: "jupyter", Reference: "test/jupyter:7", KeepPrefix: true,
@@ -59,13 +59,13 @@ func (h *harness) script(t *testing.T, page reply, host string) {
 func TestAnApplicationThatKeepsItsPrefixWorksBelowIt(t *testing.T) {
 	h := newHarness(t)
 	h.started(t, launch.Site{PublicURL: "https://code.example.com"})
-	sent := h.get(302, onePath+"/", asAlice, asPage) // the probe has found it below the path, too
+	sent := h.get(302, onePath+"/", asAlice, asPage) // the probe has also found it below the path
 	if to := sent.Header.Get("Location"); to != onePath+"/tree?" {
 		t.Fatalf("it is sent to %s", to)
 	}
 	page := h.get(200, sent.Header.Get("Location"), asAlice, asPage)
 	if !strings.Contains(page.body, `prefix="" uri=`+onePath+"/tree?") {
-		t.Errorf("it gets %s", page.body) // nothing was taken away, so there is no prefix to add
+		t.Errorf("it gets %s", page.body) // nothing was removed, so there is no prefix to add
 	}
 	if cookie := page.Header.Get("Set-Cookie"); !strings.Contains(cookie, "Path="+onePath+"/") {
 		t.Errorf("the cookie is %s", cookie)
@@ -87,7 +87,7 @@ func TestAnApplicationThatKeepsItsPrefixIsFoundOnItsHost(t *testing.T) {
 	if got := h.get(200, "/static/main.js", asAlice, oneHost, asProgram); got.body != "main" {
 		t.Errorf("a program gets %s", got.body)
 	}
-	// What only begins alike is another path.
+	// A path with the same beginning is another path.
 	h.get(404, onePath+"x/tree", asAlice, oneHost, asProgram)
 }
 
@@ -98,8 +98,8 @@ func TestTheSameImageServesAtTheRootOfAHost(t *testing.T) {
 	h.script(t, page, oneHost)
 }
 
-// One user's workspace that never comes up takes the user's share of the places, and not
-// those of everybody.
+// Requests for one user's workspace that never starts use up that user's share of held requests,
+// not the others'.
 func TestHeldRequestsAreShared(t *testing.T) {
 	h := newHarness(t)
 	h.Wakes.SetMaxHeld(3, 2)

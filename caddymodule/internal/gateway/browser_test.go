@@ -33,8 +33,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// These tests run the script in a real browser with a small application, because every state of the
-// workspace is available at once. With real workspaces it is tested end to end.
+// These tests run the script in a real browser with a small application, so that any state of the
+// workspace can be set immediately. The end-to-end tests use real workspaces.
 
 // editor is an application with the habits of an editor: a strict policy, a WebSocket, endless
 // requests, a frame of its own origin and one of another.
@@ -96,7 +96,7 @@ type browser struct {
 	run   func()       // makes the workspace RUNNING
 	ahead atomic.Int64 // how far the clock of the pages that report is ahead
 	asked atomic.Int64 // how often the tab has asked for the state
-	away  atomic.Bool  // sessions cannot be checked when the tab reports
+	away  atomic.Bool  // the session cannot be checked when the tab reports
 	lost  atomic.Int64 // reports that got no other answer
 }
 
@@ -169,8 +169,8 @@ func js[T any](b *browser, expression string) T {
 	return v
 }
 
-// holds says whether a condition is true in the page that is open. It is false while one page
-// gives way to another, which ends the evaluation.
+// holds reports whether a condition is true in the open page. It is false during a navigation,
+// which ends the evaluation.
 func (b *browser) holds(condition string) bool {
 	b.t.Helper()
 	v, err := evaluate[bool](b, condition)
@@ -190,14 +190,14 @@ func evaluate[T any](b *browser, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// betweenPages are the protocol's errors for an evaluation whose page goes.
+// betweenPages are the protocol's errors for an evaluation whose page is left.
 var betweenPages = []string{
 	"Inspected target navigated or closed",
 	"Execution context was destroyed.",
 	"Cannot find context with specified id",
 }
 
-// said is what the script shows, "" for nothing.
+// said returns the text that the script shows, "" for none.
 const said = `(document.querySelector("codehub-notice")?.shadowRoot.querySelector(".card").innerText || "")`
 
 // recorder collects in heard every text that the script shows from now on, even for a moment.
@@ -234,7 +234,7 @@ func (b *browser) awaitSaid(want string) {
 	})
 }
 
-// press clicks a button of what the script shows.
+// press clicks a button of the script.
 func (b *browser) press(label string) {
 	b.t.Helper()
 	at := js[[]float64](b, `(() => {
@@ -278,7 +278,7 @@ func (b *browser) asleep() {
 	})
 }
 
-// flows waits until the tab has sent more by itself, over both ways.
+// flows waits until the tab has sent more by itself, both ways.
 func (b *browser) flows() {
 	b.t.Helper()
 	messages, polls := b.messages.Load()+5, b.polls.Load()+2
@@ -299,7 +299,7 @@ func TestOnlyAPersonCountsInAnOpenTab(t *testing.T) {
 		t.Helper()
 		wait.Until(t, what+" counts", func() bool { return b.Used(one) })
 		idle()
-		b.open() // the next sign is reported at once again
+		b.open() // the next input is reported immediately again
 	}
 	idle()
 	const text = "hello, world"
@@ -320,7 +320,7 @@ func TestOnlyAPersonCountsInAnOpenTab(t *testing.T) {
 	at := js[[]float64](b, `(() => { const r = other.getBoundingClientRect(); return [r.x + 30, r.y + 30]; })()`)
 	b.click(at[0], at[1])
 	counts("a click in a frame of another origin")
-	// What pages make up is no input.
+	// Events made up by pages are not input.
 	js[bool](b, `[...Array(5)].forEach(() => dispatchEvent(new KeyboardEvent("keydown", {key: "a"}))) || true`)
 	idle()
 	if n := b.PageWrites(); n != 1 {
@@ -330,7 +330,7 @@ func TestOnlyAPersonCountsInAnOpenTab(t *testing.T) {
 
 func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	b := openEditor(t)
-	// sleepIn lets the workspace sleep then, and waits until the tab says in how many seconds.
+	// sleepIn sets when the workspace sleeps, and waits until the tab shows the seconds.
 	sleepIn := func(d time.Duration) {
 		// The browser counts a person as active for seconds after a click, and so does the tab.
 		wait.Until(t, "the last click is over", func() bool { return !js[bool](b, `navigator.userActivation.isActive`) })
@@ -384,7 +384,7 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	if got := js[string](b, `text.value`); got != "unsaved" || b.Woken() {
 		t.Fatalf("the page has %q, woken: %v", got, b.Woken())
 	}
-	b.key("x") // in the page that is looked at
+	b.key("x") // in the visible page
 	if b.Woken() {
 		t.Error("a key in a page that is looked at wakes")
 	}
@@ -412,10 +412,10 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	}
 	b.run()
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+2 })
-	// The application is asked before the old page makes way.
+	// The application is asked before the old page is replaced.
 	wait.Until(t, "it is another page", func() bool { return b.holds(`!window.old && !!document.querySelector("#text")`) })
 
-	// At a limit, the address leads on.
+	// At a limit, loading the address shows the way out.
 	b.flows()
 	b.asleep()
 	b.awaitSaid("Asleep since ")
@@ -436,7 +436,7 @@ func dozingEditor(t *testing.T) *browser {
 	return b
 }
 
-// TestTheTabGoesOnWithItsWorkspace: a workspace that dozes goes on with a key, which the page gets, too.
+// TestTheTabGoesOnWithItsWorkspace: a dozing workspace resumes with a key, which the page also gets.
 func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
 	b := dozingEditor(t)
 	loads := b.loads.Load()
@@ -464,7 +464,7 @@ func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 }
 
 // noRoom opens the editor of a dozing workspace that has no place to resume, presses a key, and waits until the tab
-// has said so and has heard again that the workspace dozes.
+// has shown that, and has received the state dozing again.
 func noRoom(t *testing.T) *browser {
 	b := dozingEditor(t)
 	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
@@ -474,14 +474,15 @@ func noRoom(t *testing.T) *browser {
 	return b
 }
 
-// hears waits until the tab has heard of the state of its workspace, and has shown it.
+// hears waits until the tab has received and shown the state of its workspace.
 func (b *browser) hears() {
 	b.t.Helper()
 	before, at := b.asked.Load(), time.Now().Add(time.Hour)
 	wait.Until(b.t, "the tab asks for the state again", func() bool {
 		at = at.Add(time.Second) // a change, for which it waits
 		b.Change(one, func(r *store.Route) { r.SleepAt = at })
-		// It asks again once it has shown an answer. The first one may have been on its way.
+		// It polls again after showing an answer. The first answer may have been on its way before
+		// the change.
 		return b.asked.Load() >= before+2
 	})
 }
@@ -495,7 +496,7 @@ func TestTheTabThatDozesWithoutRoom(t *testing.T) {
 	b.awaitSaid("It could not be woken")
 	b.picture("dozing-refused")
 
-	// It goes on when there is room, here or elsewhere.
+	// It resumes when the limit allows it, here or elsewhere.
 	b.Refuse(nil)
 	b.press("Wake")
 	wait.Until(t, "the button wakes", func() bool { return !b.dozing() })
@@ -531,7 +532,7 @@ func TestTheTabOfAnotherRunIsLoadedAgain(t *testing.T) {
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
 }
 
-// TestAnErrorIsNoRefusal: a tab that cannot reach its workspace tries again, and says nothing that is not so.
+// TestAnErrorIsNoRefusal: a tab that cannot reach its workspace retries, and shows nothing untrue.
 func TestAnErrorIsNoRefusal(t *testing.T) {
 	b := dozingEditor(t)
 	fails := func(says string) {

@@ -42,7 +42,7 @@ func TestConnectionRemovesNoHeaderOfTheGateway(t *testing.T) {
 	}
 }
 
-// What a workspace sends about a whole origin or host counts for others, too.
+// Headers of a workspace about a whole origin or host would also apply to others.
 func TestResponseHeadersByMode(t *testing.T) {
 	app := func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{

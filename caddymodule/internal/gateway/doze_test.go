@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// dozes is a gateway before a workspace that dozes.
+// dozes is a gateway with a dozing workspace.
 func dozes(t *testing.T, change ...func(*Options)) *harness {
 	h := newHarness(t, change...)
 	h.Run(one, gatewaytest.App(t, pageApp(t)))
@@ -36,7 +36,7 @@ func (h *harness) dozing() bool {
 	return e.State().Dozes()
 }
 
-// Every way to ask for it, and what its pages send by themselves.
+// Every way to request it, and requests that its pages send by themselves.
 func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask   func(h *harness)
@@ -65,7 +65,7 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
-// TestAMessageWithoutAPlaceIsNoUse: written as one it would end the doze, and the limit be passed.
+// TestAMessageWithoutAPlaceIsNoUse: recorded as use, it would end the doze beyond the limit.
 func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	h := dozes(t)
 	h.Refuse(&service.LimitError{Limit: 1})
@@ -81,7 +81,8 @@ func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	})
 }
 
-// TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may be a script's, or a person's.
+// TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may come from a script or a
+// person.
 func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()
@@ -136,7 +137,8 @@ func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
 	}
 }
 
-// TestAFewRequestsOfEachTabWaitForTheThaw: an application that asks again while it is frozen ends its session with an error.
+// TestAFewRequestsOfEachTabWaitForTheThaw: an application that polls while it is frozen ends its session with an
+// error.
 func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = time.Millisecond })
 	h.Wakes.SetMaxHeld(1, 1)
@@ -205,7 +207,7 @@ func TestATabIsToldThatItsWorkspaceDozes(t *testing.T) {
 	if s := h.tell(`{"input":true}`); s != 429 || !h.dozing() {
 		t.Errorf("input at the limit: %d", s)
 	}
-	if h.Used(one) { // it would end the doze without a place
+	if h.Used(one) { // it would end the doze beyond the limit
 		t.Error("input that was refused counts as a use")
 	}
 	h.Refuse(nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A form that a person sends is held as a program's request is. What a person sees in the end is a page.
+// A form that a person sends is held like a program's request. The final answer is a page.
 func TestAFormGetsAPage(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(r *store.Route) { r.Phase, r.ErrorReason = workspace.PhaseError, workspace.ReasonTimeout })
@@ -41,8 +41,8 @@ func TestAFormGetsAPage(t *testing.T) {
 	}
 }
 
-// A form that a workspace that sleeps does not get is answered with the page that wakes it, as a page would be. The button leads back to
-// the page of the form: the address that it was sent to may take nothing but forms.
+// A form for a sleeping workspace is answered with the page that wakes it, like a navigation. The button leads back
+// to the page of the form: the form's own address may accept only forms.
 func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
 	const from = "Referer: http://" + gatewaytest.OneHost + "/form?a=b"
 	for name, c := range map[string]struct {

@@ -52,7 +52,7 @@ const loadTimeout = 10 * time.Second
 type Options struct {
 	// Site knows the addresses of the installation and the cross-origin rule.
 	Site *site.Site
-	// Brand is whose installation the pages are of. Default: the product's own.
+	// Brand is the brand on the pages. Default: the product's own.
 	Brand *brand.Brand
 	// Routes knows from memory where workspaces are and who owns them.
 	Routes *route.Table
@@ -68,15 +68,15 @@ type Options struct {
 	// Identity returns the signed-in user's grant, and the zero Grant for a request without a valid
 	// session. It returns an error when the session cannot be checked at the moment.
 	Identity func(*http.Request, *site.Address) (auth.Grant, error)
-	// Token returns what lets in a request with this secret of a personal access token, which
-	// needs [auth.ScopeWorkspace]. Its errors are those of [auth.Auth.Token].
+	// Token returns the grant of a personal access token with this secret, which needs
+	// [auth.ScopeWorkspace]. Its errors are those of [auth.Auth.Token].
 	Token func(r *http.Request, secret string) (auth.Grant, error)
-	// Client returns from where a request comes, as the audit has it. Default: it is not known.
+	// Client returns the origin of a request for the audit. Default: not known.
 	Client func(*http.Request) audit.Actor
-	// ClientAddress is the address in Client, which costs less. Default: it is not known.
+	// ClientAddress returns only the address in Client, which costs less. Default: not known.
 	ClientAddress func(*http.Request) string
 	// IdentityOnly says that Identity knows the signed-in user on workspaces' own hosts, too. Then
-	// there are no sessions and tickets for those, and no page to sign in.
+	// there are no sessions and tickets for these hosts, and no sign-in page.
 	IdentityOnly bool
 	// WaitReady returns nil when the coordinator can serve requests, and an error when
 	// the context ends before that. Default: nil at once.
@@ -85,8 +85,8 @@ type Options struct {
 	// process ends; Exiting tells which. Default: never.
 	Stopping <-chan struct{}
 	Exiting  func() bool
-	// Refused returns why this process must not serve requests any more, or nil; once it has
-	// returned an error it always does. Before that the grants of requests end. Default: nil.
+	// Refused returns why this process must no longer serve requests, or nil; once it returns an
+	// error, it always does. The grants of requests end before that. Default: nil.
 	Refused func() *postgres.OlderError
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called. Default: there is no such limit.
@@ -95,13 +95,13 @@ type Options struct {
 	// and how long a wake-up lasts after the last request. Default:
 	// [DefaultWakeTimeout].
 	WakeTimeout time.Duration
-	// PageWait is how long a navigation waits before it gets the wake page. It waits for the
-	// desired state to be granted, and for the first answer of a running container. What
-	// a page sends by itself to a workspace that dozes waits as long for a person. Zero means no wait.
-	// See [DefaultPageWait].
+	// PageWait is how long a navigation waits before it gets the wake page. It waits for the desired
+	// state to be granted, and for the first answer of a running container. Requests that a page sends
+	// by itself to a dozing workspace wait as long for a person. Zero means no wait. See
+	// [DefaultPageWait].
 	PageWait time.Duration
-	// PageStatus is the status of pages that have one of 5xx otherwise. Default: [DefaultPageStatus], which leaves all
-	// as they are.
+	// PageStatus is the status of pages that have one of 5xx otherwise. Default: [DefaultPageStatus], which changes
+	// none.
 	PageStatus int
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess
@@ -112,10 +112,10 @@ type Options struct {
 	// RequestID returns the id of a request in the server's access log. It is called only for a request
 	// that is held or logged. Default: there is none.
 	RequestID func(*http.Request) string
-	// Answered is called with what became of a request for a workspace, for the access log. The
+	// Answered is called with the outcome of a request for a workspace, for the access log. The
 	// time is how long it was held. Default: nothing is called.
 	Answered func(r *http.Request, id workspace.ID, client, answer string, held time.Duration)
-	// Metrics counts requests. Default: nothing does.
+	// Metrics counts requests. Default: none.
 	Metrics *metrics.Gateway
 	// Log receives errors and warnings about single requests.
 	Log *zap.Logger
@@ -127,7 +127,7 @@ type Sessions interface {
 	// Redeem exchanges a one-time ticket for the token of a new session on the
 	// workspace's own host, in the browser whose secret asked for it.
 	Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (token string, err error)
-	// WorkspaceSession returns what such a session lets in.
+	// WorkspaceSession returns the grant of such a session.
 	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.Grant, error)
 }
 
@@ -142,7 +142,7 @@ type Service interface {
 	// KeepAwake keeps the workspace awake for d from now on, even unused; 0 ends
 	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
-	// WorkCap is how long the work in it keeps an unused workspace awake at most.
+	// WorkCap is the longest time for which work keeps an unused workspace awake.
 	WorkCap() time.Duration
 }
 
@@ -197,7 +197,7 @@ func New(o Options) *Gateway {
 
 // inform returns the context of the work for a request: its logs and traces name the request.
 func (g *Gateway) inform(r *http.Request) context.Context {
-	id := g.RequestID(r) // now: what is done for the request may outlast it
+	id := g.RequestID(r) // evaluated now: work for the request may outlast it
 	return tracing.WithRequest(r.Context(), func() string { return id })
 }
 
@@ -208,8 +208,8 @@ type request struct {
 	r    *http.Request
 	at   site.Address
 	kind decision.ClientKind
-	// token is the secret of the personal access token with which it comes, if byToken is set. Nothing
-	// else, such as a cookie, lets it in then.
+	// token is the secret of its personal access token, if byToken is set. Then nothing else, such as
+	// a cookie, admits it.
 	token   string
 	byToken bool
 	basic   bool // the token is in Basic
@@ -224,11 +224,11 @@ type request struct {
 	err error
 	// answer is w: it asks the client to reconnect while the process ends.
 	answer web.ReconnectWriter
-	// exchange is what passing it on needs.
+	// exchange is the state for passing it on.
 	exchange forward.Exchange
 }
 
-// acting is inform for what a request changes: the audit names who sends it.
+// acting is inform for changes by a request: the audit names its sender.
 func (g *Gateway) acting(req *request) context.Context {
 	return audit.With(g.inform(req.r), req.grant.Actor(g.Client(req.r)))
 }

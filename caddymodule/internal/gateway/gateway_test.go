@@ -112,7 +112,7 @@ func TestProgramIsHeldUntilTheApplicationAnswers(t *testing.T) {
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredRunning, workspace.OpStarting })
 	h.Run(one, app)
 	<-asked
-	<-asked // it is asked again after an answer that is none
+	<-asked // it is asked again after an invalid answer
 	select {
 	case r := <-answers:
 		t.Fatalf("released before the application was up: %v", r)

@@ -30,10 +30,10 @@ type hold struct {
 
 	held     bool            // counted by the activator
 	since    time.Time       // when that began
-	ctx      context.Context // for what is done for the request, once there is such
+	ctx      context.Context // for work for the request, once there is any
 	span     trace.Span      // while it is held
 	timer    *time.Timer
-	keep     func() // releases the place among the few of its tab that wait for a thaw; nil without one
+	keep     func() // releases its tab's slot for requests that wait for a thaw; nil without one
 	expired  bool   // the request has waited as long as its decision allows
 	replaced bool   // the gateway's configuration is being replaced, seen once
 	wakeUp   *activator.WakeUp
@@ -96,7 +96,7 @@ func (h *hold) wait(d decision.Decision, s *decision.Facts, st *route.State) err
 		case h.wakeUp.Overtaken():
 			s.Attempt = decision.PutToSleep
 		case req.entry.State() != h.wokenIn:
-			h.wakeUp = nil // it ended because of a change, which may be over already
+			h.wakeUp = nil // it ended because of a change, which may already be over
 		case h.refusal != nil:
 			s.Attempt = decision.LimitReached
 		default:
@@ -131,7 +131,7 @@ func (h *hold) joinWakeUp(d decision.Decision, st *route.State) {
 	}
 }
 
-// context is the context of the work for the request while it waits, and after that.
+// context is the context of the work for the request, during its wait and afterwards.
 func (h *hold) context() context.Context {
 	if h.ctx == nil {
 		h.ctx = h.gateway.acting(h.request)
@@ -139,13 +139,13 @@ func (h *hold) context() context.Context {
 	return h.ctx
 }
 
-// sharedConnections is how many requests of a workspace's pages may be under way over HTTP/1.1 for one of them
-// to wait for a thaw. A browser has six connections to a host. One must be left that reports a person, and one for
-// what gets its answer soon.
+// sharedConnections is how many requests of a workspace's pages may be in progress over HTTP/1.1 for one of them
+// to wait for a thaw. A browser has six connections to a host. One must be left for the report of a person's
+// input, and one for quickly answered requests.
 const sharedConnections = 4
 
-// keepForThaw takes a place among the few requests of a tab that wait until the workspace goes on, and reports
-// whether there was one.
+// keepForThaw takes one of the few slots of a tab for requests that wait until the workspace resumes, and
+// reports whether one was free.
 func (h *hold) keepForThaw() bool {
 	req := h.request
 	if h.keep != nil {
@@ -159,8 +159,8 @@ func (h *hold) keepForThaw() bool {
 	return h.keep != nil
 }
 
-// release ends the hold and gives its place to another request. It may be called more
-// than once. The wake-up continues without the request.
+// release ends the hold and frees its slot for another request. It may be called more than once.
+// The wake-up continues without the request.
 func (h *hold) release() {
 	if h.keep != nil {
 		h.keep()

@@ -98,7 +98,7 @@ func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 		slices.Contains(lines, "codehub_ws=; Max-Age=0; Path=/") {
 		t.Errorf("got %q", lines)
 	}
-	// A person gets a new one without noticing.
+	// A browser gets a new one without the person noticing.
 	got = h.get(303, "/a", oneHost, asPage, "Cookie: codehub_ws="+token+"; codehub_ws=evil")
 	if !strings.Contains(got.Header.Get("Location"), "/auth/ticket?") {
 		t.Errorf("to %q", got.Header.Get("Location"))
@@ -127,7 +127,7 @@ func TestPlantedCookiesAreClearedBeforeTheApplicationRefuses(t *testing.T) {
 	if to := h.get(303, "//evil.example/", oneHost, asAlice, asPage, planted).Header.Get("Location"); to != "/" {
 		t.Errorf("a path that looks like a host leads to %q", to)
 	}
-	// The browser asks once more, not for ever.
+	// The browser asks once more, not forever.
 	h.get(200, "/p?q", oneHost, asAlice, asPage, planted+"; codehub_cleared=1")
 	// At a path, cookies above it are not the workspace's.
 	got = h.get(303, onePath+"/p/", asAlice, asPage, planted, "Host: localhost")

@@ -23,7 +23,7 @@ const (
 	swapPath  = "swap"
 )
 
-// isOfMainSite reports whether the request is for one of those.
+// isOfMainSite reports whether the request is for one of these.
 func (req *request) isOfMainSite() bool {
 	own, _ := strings.CutPrefix(req.r.URL.Path[len(req.at.Prefix):], site.OwnPath)
 	return own == limitPath || own == swapPath

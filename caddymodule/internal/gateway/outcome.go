@@ -5,7 +5,7 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// outcome is what an answer counts as.
+// outcome is the result that an answer counts as.
 type outcome struct {
 	outcome metrics.Outcome
 	refusal metrics.Refusal
@@ -13,8 +13,8 @@ type outcome struct {
 
 func refused(why metrics.Refusal) outcome { return outcome{metrics.Refused, why} }
 
-// outcomes is what each answer but [decision.Proxy] counts as. Of [decision.SendUnavailable], what the
-// detail says comes first.
+// outcomes maps each answer but [decision.Proxy] to its outcome. For [decision.SendUnavailable] the
+// detail takes precedence.
 var outcomes = [...]outcome{
 	decision.SendOutdated:     refused(metrics.RefusedOutdated),
 	decision.ShowOutdated:     refused(metrics.RefusedOutdated),
@@ -65,7 +65,7 @@ var details = map[string]metrics.Refusal{
 	"problem.workspace.unconfirmed":       metrics.RefusedUnconfirmed,
 }
 
-// outcomeOf returns what a request counts as that gets the answer of the decision.
+// outcomeOf returns the outcome of a request with the decision's answer.
 func outcomeOf(kind decision.ClientKind, d decision.Decision) (metrics.Client, metrics.Outcome, metrics.Refusal) {
 	o := outcomes[d.Answer]
 	if why, ok := details[d.Detail]; ok {
@@ -74,7 +74,7 @@ func outcomeOf(kind decision.ClientKind, d decision.Decision) (metrics.Client, m
 	return clientOf(kind), o.outcome, o.refusal
 }
 
-// clientOf returns the kind of client as it is counted.
+// clientOf returns the kind of client for the metrics.
 func clientOf(kind decision.ClientKind) metrics.Client { return clientKinds[kind] }
 
 var clientKinds = [...]metrics.Client{

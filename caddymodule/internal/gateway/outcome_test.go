@@ -58,8 +58,8 @@ func TestEveryDecisionCounts(t *testing.T) {
 	}
 }
 
-// An operator who finds a refusal in the metrics looks for it in the log by the same word. Why a
-// workspace is unavailable, the metrics say more closely.
+// A refusal has the same word in the metrics and in the log. The metrics are more specific about
+// why a workspace is unavailable.
 func TestRefusalsAreCountedByTheNameOfTheirAnswer(t *testing.T) {
 	for i, o := range outcomes {
 		answer := decision.Answer(i)

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An open wake page is replaced by the page that says why this process serves nothing, which
-// reloads until another process answers.
+// An open wake page is replaced by the page about an outdated process, which reloads until another
+// process answers.
 func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
 	b := openEditor(t)
 	b.wants(workspace.PhaseStandby, nil)

@@ -15,14 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// putToSleep is what the owner does while the workspace is woken: the wake-up must not be granted again.
+// putToSleep puts the workspace to sleep, as its owner, during the wake-up, which must not be granted
+// again.
 func (h *harness) putToSleep() {
 	h.t.Helper()
 	h.Refuse(service.ErrOvertaken)
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredStandby, workspace.OpNone })
 }
 
-// starting is a workspace that is woken and does not get on: it waits for an image or for a node.
+// starting is a workspace whose wake-up makes no progress: it waits for an image or for a node.
 func (h *harness) starting() {
 	h.t.Helper()
 	wait.Until(h.t, "the workspace is woken", h.Woken)

@@ -23,8 +23,8 @@ func (w pageWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// page is where the answer to a person goes. Programs keep the statuses of SPEC 8. So do requests that accept HTML but send
-// something, because a script would take the failure for a success.
+// page returns the writer for the answer to a person. Programs keep the statuses of SPEC 8. So do requests that
+// accept HTML but send something, because a script would take the failure for a success.
 func (g *Gateway) page(req *request) http.ResponseWriter {
 	if g.PageStatus == DefaultPageStatus || req.r.Method != http.MethodGet && site.HeaderValue(req.r.Header, "Sec-Fetch-Mode") != "navigate" {
 		return req.w

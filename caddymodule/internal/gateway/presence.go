@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ownPaths are what the gateway serves to the owner of a workspace below [site.OwnPath], on
-// the origin of its pages. None of it is use of the workspace but what reports it.
+// ownPaths are the gateway's own resources for the owner of a workspace below [site.OwnPath], on
+// the origin of its pages. Requests to them do not count as use, except reports of it.
 var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":              (*Gateway).status,
 	limitPath:             (*Gateway).limit,
@@ -38,16 +38,16 @@ const maxReport = 4 << 10
 // maxTab bounds the name of a tab, in bytes.
 const maxTab = 32
 
-// report is what the script in a page tells.
+// report is a message of the script in a page.
 type report struct {
-	// Tab tells the page from others; Frames are the paths of frames of its origin, all of which the
-	// script tells again and again.
+	// Tab distinguishes the page from others; Frames are the paths of all frames of its origin,
+	// which the script reports repeatedly.
 	Tab    string   `json:"tab"`
 	Frames []string `json:"frames"`
-	// Hello: the script runs in a page that has just been loaded. Bye: that page ends.
+	// Hello: the script runs in a newly loaded page. Bye: that page ends.
 	Hello bool `json:"hello"`
 	Bye   bool `json:"bye"`
-	// Input: a person has done something in the page since the last report.
+	// Input: there was input by a person in the page since the last report.
 	Input bool `json:"input"`
 	// Stay: the person does not want the workspace to be put to sleep.
 	Stay bool `json:"stay"`
@@ -66,7 +66,7 @@ type pageState struct {
 	Since int `json:"since,omitempty"`
 	// Run tells one run of the workspace from the next: a page of another one is dead.
 	Run string `json:"run,omitempty"`
-	// Tag changes whenever one of the above does, but for the passing of time.
+	// Tag changes whenever one of the above does, apart from the passing of time.
 	Tag string `json:"tag"`
 }
 
@@ -80,7 +80,7 @@ func (g *Gateway) script(req *request) error {
 	return nil
 }
 
-// presence answers the script in a page: POST reports what a person does, GET is the state of the
+// presence answers the script in a page: POST reports input by a person, GET returns the state of the
 // workspace. With ?wait=<seconds>, GET answers as soon as the state differs from ?seen=<tag>, and after
 // that time at the latest. ?hides says that the page's requests lack its address, unlike the script's.
 // Only input and requests of a person count as use. Only a request to wake wakes a sleeping workspace;
@@ -113,7 +113,7 @@ func (g *Gateway) presence(req *request) error {
 	person := told.Input || told.Stay
 	wakes := told.Wake && !st.Ready() || person && st.Dozes()
 	if person && g.tabs.Input(req.at.ID, g.Service.WorkCap()) && st.Route.Desired == workspace.DesiredRunning {
-		if st.Dozes() { // to go on is a use, which a limit may forbid: then there was none
+		if st.Dozes() { // resuming is a use, which a limit may forbid: then there was no use
 			return g.answerWakeFromPage(req, st)
 		}
 		g.Activity.Slot(req.at.ID).TouchBy(metrics.ByInput, audit.Of(g.acting(req)))
@@ -129,8 +129,9 @@ func (g *Gateway) presence(req *request) error {
 	return nil
 }
 
-// hear records that the script runs in a tab, whose address the browser says, and in frames. A page
-// that reports says so for the workspace, too: another one, without the script, may have come since.
+// hear records that the script runs in a tab, whose address the browser tells, and in frames. A
+// report also updates the workspace's row, because a page without the script may have been loaded
+// since.
 func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	if tab == "" || len(tab) > maxTab {
 		return
@@ -162,7 +163,7 @@ func readReport(req *request, into any) bool {
 
 // awaitPageState answers GET.
 func (g *Gateway) awaitPageState(req *request) error {
-	req.entry.Hold() // so that its changes arrive, although it may sleep
+	req.entry.Hold() // so that its changes arrive even if it sleeps
 	defer req.entry.Release()
 	query := req.r.URL.Query()
 	g.hear(req, query.Get("tab"))
@@ -175,9 +176,9 @@ func (g *Gateway) awaitPageState(req *request) error {
 	})
 }
 
-// pageState returns what a page of the workspace has to know in the state st. A workspace
-// that was started in another way is probed for it: only a wake-up finds out whether its
-// application answers.
+// pageState returns the answer for a page of the workspace in the state st. A workspace that was
+// started in another way is probed for it: only a wake-up finds out whether its application
+// answers.
 func (g *Gateway) pageState(req *request, st *route.State) pageState {
 	r := &st.Route
 	var s pageState

@@ -56,7 +56,7 @@ func pageApp(t *testing.T, header ...string) http.HandlerFunc {
 	}
 }
 
-// mode returns how the workspace's pages are told from people, according to the row.
+// mode returns the workspace's page activity according to its row.
 func (h *harness) mode(id workspace.ID) workspace.PageActivity {
 	e, ok := h.Table.Lookup(id)
 	if !ok {
@@ -410,7 +410,7 @@ func TestWebSocketsOfAPageThatReports(t *testing.T) {
 	}
 }
 
-// The tab learns of everything that happens to its workspace, and wakes nothing.
+// The tab learns of every change of its workspace, and wakes nothing.
 func TestATabIsToldWhatHappens(t *testing.T) {
 	h := newHarness(t)
 	app := gatewaytest.App(t, pageApp(t))

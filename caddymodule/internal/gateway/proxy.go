@@ -15,8 +15,8 @@ import (
 
 // forward passes the request on to the workspace, which is ready in the state st, for as long as
 // the request's session lives. It reports whether the request is done, successfully or with an
-// error that cannot be turned into an answer any more. Otherwise nothing was sent to the client,
-// s says what happened, and the gateway decides again.
+// error that can no longer be turned into an answer. Otherwise nothing was sent to the client, s
+// records the attempt, and the gateway decides again.
 func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (done bool, err error) {
 	outcome, err := g.forwarder.Forward(&req.exchange, req.w, req.r, forward.Request{
 		Entry: req.entry, State: st, Kind: req.kind, Address: &req.at, ByToken: req.byToken, Grant: req.grant,

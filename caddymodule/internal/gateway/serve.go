@@ -142,7 +142,7 @@ func (g *Gateway) run(req *request, s decision.Facts) error {
 	}
 }
 
-// answered says for the access log what becomes of a request.
+// answered records the outcome of a request for the access log.
 func (g *Gateway) answered(req *request, d decision.Decision) {
 	g.Answered(req.r, req.at.ID, req.kind.String(), d.Answer.String(), req.held)
 }
@@ -163,7 +163,7 @@ func (g *Gateway) awaitRoutes(ctx context.Context) error {
 	}
 }
 
-// identify records who sends the request, and whether the workspace is the user's own.
+// identify records the sender of the request, and whether the workspace is the user's own.
 func (g *Gateway) identify(req *request, s *decision.Facts) {
 	grant, err := g.user(req)
 	user := grant.ID
@@ -211,8 +211,8 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 	return e, err
 }
 
-// user returns who sends the request, the zero Grant without a valid session. A personal access token
-// counts alone. On a workspace's own host, the session of that host counts first.
+// user returns the grant of the request's sender, the zero Grant without a valid session. A personal
+// access token counts alone. On a workspace's own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (auth.Grant, error) {
 	if req.byToken {
 		return g.Token(req.r, req.token)

@@ -99,7 +99,7 @@ func TestAPageReportsForItselfAlone(t *testing.T) {
 	for range 5 {
 		asks() // so long that the script would have tried again
 	}
-	if n := js[int](b, `refused`); n > 2 { // it says hello, and asks for the state
+	if n := js[int](b, `refused`); n > 2 { // it sends a hello, and requests the state
 		t.Errorf("the script was refused %d times", n)
 	}
 }

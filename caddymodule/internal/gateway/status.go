@@ -16,10 +16,10 @@ import (
 // maxPoll is the longest that a status request waits for a change.
 const maxPoll = 60 * time.Second
 
-// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds>
-// it answers as soon as the progress differs from ?seen=<tag>, or from that at the beginning.
-// After that time it answers anyhow. Polling is not activity and never wakes; it only extends a
-// wake-up in progress, because the wake page polls.
+// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds> it
+// answers as soon as the progress differs from ?seen=<tag>, or from that at the beginning. After
+// that time it answers anyway. Polling is not activity and never wakes; it only extends a wake-up
+// in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
 	if req.r.Method != http.MethodGet {
 		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)

@@ -27,14 +27,14 @@ func (g *Gateway) swap(req *request) error {
 		return err
 	}
 	if st := req.entry.State(); st.Route.Desired == workspace.DesiredRunning && !st.Dozes() {
-		// It needs no room. A program in it, whose pages have this origin, must not put its
-		// user's other workspaces to sleep.
+		// The workspace needs no free slot. A program in it, whose pages have this origin, must not
+		// put its user's other workspaces to sleep.
 		site.Redirect(req.w, back, http.StatusSeeOther)
 		return nil
 	}
 	switch err := g.sleep(req, workspace.ID(req.r.PostFormValue("sleep"))); {
 	case err == nil, errors.Is(err, service.ErrNotFound):
-		// One that does not run any more takes no room: the next answer tells.
+		// One that no longer runs does not count: the next answer shows it.
 		g.Activator.Forget(req.at.ID)
 		if err == nil { // the browser need not say that a person sends the next request
 			g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)

@@ -50,7 +50,7 @@ func (g *Gateway) redeem(req *request) error {
 	switch {
 	case errors.Is(err, auth.ErrBadTicket), errors.Is(err, auth.ErrNoSession), errors.Is(err, auth.ErrNoWorkspace):
 		if user, err := g.user(req); err == nil && user.ID != "" {
-			site.Redirect(req.w, back, http.StatusSeeOther) // another tab was quicker
+			site.Redirect(req.w, back, http.StatusSeeOther) // another tab was faster
 			return nil
 		}
 		return g.showMessage(req, http.StatusForbidden, pages.ExpiredTicket(back))

@@ -92,7 +92,7 @@ func TestATokenThatIsRefused(t *testing.T) {
 		{403, onePath + "/", "token-scope", []string{withNarrow}, `Bearer error="insufficient_scope", scope="workspace"`},
 		{404, gatewaytest.TwoPath + "/", "not-found", []string{withToken}, ""},
 		{503, onePath + "/", "unavailable", []string{"Authorization: Bearer " + gatewaytest.AwaySecret}, ""},
-		// What pages use is not for tokens.
+		// The resources of the pages are not for tokens.
 		{404, onePath + "/.codehub/status", "not-found", []string{withToken}, ""},
 		{404, onePath + "/.codehub/keep-awake", "not-found", []string{withToken}, ""},
 		{401, onePath + "/.codehub/swap", "invalid-token", []string{withBad}, `Bearer error="invalid_token"`},

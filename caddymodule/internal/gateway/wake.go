@@ -12,10 +12,10 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// A person wakes the workspace from a page that did not wake it by being loaded. That is the
-// script in one of its pages, or the button of the page that says that it sleeps.
+// A person can wake the workspace from a page that did not wake it when it was loaded: through the
+// script in one of its pages, or with the button of the page that says that it sleeps.
 
-// wakePath is where the page that says so sends its form, below [site.OwnPath].
+// wakePath is where the latter sends its form, below [site.OwnPath].
 const wakePath = "wake"
 
 // wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
@@ -23,8 +23,8 @@ const wakePath = "wake"
 const wakeGrace = 2 * time.Second
 
 // answerWakeForm answers the form: it wakes the workspace, and leads back to the address in "return".
-// That shows the progress, whether or not the browser says that a person navigates. The
-// answers are pages.
+// That address shows the progress, even if the browser does not mark the navigation as a person's.
+// The answers are pages.
 func (g *Gateway) answerWakeForm(req *request) error {
 	back, ok, err := g.readForm(req)
 	if !ok {
@@ -33,8 +33,8 @@ func (g *Gateway) answerWakeForm(req *request) error {
 	return g.wakeAndRedirect(req, back)
 }
 
-// wakeAndRedirect wakes the workspace for a person, and leads back to the address that was wanted,
-// or shows the limit that forbids it.
+// wakeAndRedirect wakes the workspace for a person, and leads back to the requested address, or
+// shows the limit that forbids it.
 func (g *Gateway) wakeAndRedirect(req *request, back string) error {
 	if st := req.entry.State(); !st.Ready() && !st.Failed() {
 		refusal, err := g.requestWakeUp(req, st)

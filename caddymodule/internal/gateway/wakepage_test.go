@@ -17,7 +17,7 @@ import (
 
 const itsTurn = "Waiting for its turn"
 
-// wants puts the workspace into a state in which it is asked to run.
+// wants puts the workspace into a state with the desired state RUNNING.
 func (h *harness) wants(phase workspace.Phase, w *workspace.Waiting) {
 	h.t.Helper()
 	h.Change(one, func(r *store.Route) {

@@ -53,7 +53,7 @@ func (b *browser) newWindow(does func()) *browser {
 	return &browser{harness: b.harness, editor: b.editor, ctx: ctx}
 }
 
-// TestWindowsWithoutADocumentAreWatched as frames are: what a person does in them is use.
+// TestWindowsWithoutADocumentAreWatched like frames: input in them is use.
 func TestWindowsWithoutADocumentAreWatched(t *testing.T) {
 	b := openEditor(t)
 	b.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) {

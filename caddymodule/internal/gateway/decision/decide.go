@@ -54,17 +54,17 @@ const (
 	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
 	SendFailed
 	ShowFailed
-	// SendAsleep is problem 503 with Retry-After, 504 of one that dozes; ShowAsleep is a page, status 503, with a
-	// button that wakes the workspace.
+	// SendAsleep is problem 503 with Retry-After, or 504 for a dozing one; ShowAsleep is a page, status 503, with
+	// a button that wakes the workspace.
 	SendAsleep
 	ShowAsleep
-	// SendPutToSleep is problem 409: after a 503 programs try again by themselves, which would wake the workspace. ShowPutToSleep is the
-	// page of ShowAsleep in other words.
+	// SendPutToSleep is problem 409: after a 503 programs retry automatically, which would wake the workspace.
+	// ShowPutToSleep is the page of ShowAsleep with other words.
 	SendPutToSleep
 	ShowPutToSleep
 	// SendOverload is problem 503 with Retry-After.
 	SendOverload
-	// SendOverShare is the same problem with another detail: the places are the user's own.
+	// SendOverShare is the same problem with another detail: the user's own share is used up.
 	SendOverShare
 	// SendLimit is problem 429 with Retry-After; ShowLimit is a page, status 502, that
 	// lists the running workspaces.
@@ -98,10 +98,10 @@ const (
 type Wait uint8
 
 const (
-	// NoWait answers at once.
+	// NoWait answers immediately.
 	NoWait Wait = iota
 	// PageWait is the gateway's option of that name. It is long enough to avoid a page that
-	// disappears at once, and so short that a person does not notice it.
+	// disappears immediately, and too short for a person to notice.
 	PageWait
 	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
@@ -169,8 +169,8 @@ var decisions = [...]cells{
 	rowTooEarly:    all(SendTooEarly),
 	rowMisdirected: pageOr(ShowMisdirected, SendMisdirected),
 	rowCrossOrigin: all(SendCrossOrigin),
-	// Nothing of a workspace is served to a browser on the origin of the dashboard. Here a
-	// program is a form that a browser sends.
+	// No content of a workspace is served to a browser on the dashboard's origin. Here a program is
+	// a form sent by a browser.
 	rowOtherHost:    pageOr(RedirectToHost, SendOtherHost),
 	rowNamed:        pageOr(RedirectByName, SendNotFound),
 	rowLoading:      pageOrElse(ShowUnavailable, unavailable("problem.workspace.just_started")),
@@ -186,7 +186,7 @@ var decisions = [...]cells{
 	// The dial failed although the workspace counted as ready. A person gets the wake
 	// page, which waits until the application answers again.
 	rowUnreachable: wakePageOr(unavailable("problem.workspace.no_answer")),
-	// It is unknown whether the workspace is still where it was. Nothing is woken: it runs.
+	// It is unknown whether the workspace still has its address. Nothing is woken, because it runs.
 	rowUnconfirmed: {
 		navigation:     Decision{Answer: ShowUnavailable, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowUnavailable, Wait: PageWait},
@@ -197,8 +197,8 @@ var decisions = [...]cells{
 	// The fast path: nearly every request ends here.
 	rowReady:  all(Proxy),
 	rowFailed: pageOr(ShowFailed, SendFailed),
-	// The process exits. The wake page polls until the next process answers; nothing is
-	// woken from here any more.
+	// The process is exiting. The wake page polls until the next process answers; this process
+	// wakes nothing.
 	rowStopping: pageOrElse(ShowWake, unavailable("problem.workspace.stopping")),
 	rowLimitReached: {
 		navigation:     Decision{Answer: ShowLimit},
@@ -218,17 +218,17 @@ var decisions = [...]cells{
 	},
 	rowHoldFull:  wakePageOr(Decision{Answer: SendOverload}),
 	rowShareFull: wakePageOr(Decision{Answer: SendOverShare}),
-	// A person has asked for it, and the desired state is not RUNNING yet: another workspace has
-	// to stop first, or PostgreSQL is slow.
+	// A person has requested the wake-up, but the desired state is not RUNNING yet: another
+	// workspace must stop first, or PostgreSQL is slow.
 	rowWaking: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowWake, Wake: JoinWakeUp, Wait: PageWait},
 		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	// The desired state is not RUNNING, even if the container has not stopped yet. A page waits
-	// a moment for the desired state to be granted. If a limit forbids it, the person sees the
-	// limit at once instead of the wake page.
+	// The desired state is not RUNNING, even if the container has not stopped yet. A page waits a
+	// moment for the desired state to be granted. If a limit forbids it, the person sees the limit
+	// immediately instead of the wake page.
 	rowAsleep: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep},

@@ -5,7 +5,8 @@ var (
 	kindNames = [...]string{
 		Program: "program", Navigation: "navigation", SelfNavigation: "self_navigation", Subresource: "subresource",
 	}
-	// An answer to a program has the name of the page in its place; the client kind tells them apart.
+	// An answer to a program has the same name as the corresponding page; the client kind tells them
+	// apart.
 	answerNames = [...]string{
 		Proxy: "proxy", SendOutdated: "outdated", ShowOutdated: "outdated", SendCrossOrigin: "cross_origin",
 		SendMisdirected: "misdirected", ShowMisdirected: "misdirected", SendOtherHost: "other_host",

@@ -57,7 +57,7 @@ const (
 // Facts is everything that a decision depends on besides the client kind. It is a
 // plain value, so that a test can enumerate every possible one.
 type Facts struct {
-	// Outdated: this process must not serve requests any more (SPEC 12.14).
+	// Outdated: this process must no longer serve requests (SPEC 12.14).
 	Outdated bool
 	// TooEarly: the request may be a replay (RFC 8470).
 	TooEarly bool
@@ -77,14 +77,14 @@ type Facts struct {
 	OtherHost bool
 	// Named: the host names a workspace by its name, which only the main site resolves.
 	Named bool
-	// Identity is who sends the request.
+	// Identity is the sender of the request.
 	Identity Identity
 	// Visible: the workspace exists and belongs to the user.
 	Visible bool
 	// Port: the host names a port other than the application's. Whether the application has
 	// answered does not matter there.
 	Port bool
-	// Unpublished: it does, and this process reaches only the application's.
+	// Unpublished: the host names such a port, but this process reaches only the application's.
 	Unpublished bool
 	// Desired is the workspace's desired state.
 	Desired workspace.DesiredState
@@ -94,11 +94,11 @@ type Facts struct {
 	Running bool
 	// Dozing: its container is frozen, or about to be.
 	Dozing bool
-	// Kept: the request is one of the few of its tab that wait until a workspace that dozes goes on.
+	// Kept: the request is one of the few of its tab that wait until a dozing workspace resumes.
 	Kept bool
 	// Ready: it runs and does not doze, and its application has answered.
 	Ready bool
-	// Waking: a wake-up of a workspace that sleeps is in progress, for which a person has asked.
+	// Waking: a wake-up of a sleeping workspace, requested by a person, is in progress.
 	Waking bool
 	// Unconfirmed: the lease of the routes has run out, so that another workspace may have
 	// the address.

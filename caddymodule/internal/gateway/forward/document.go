@@ -16,7 +16,7 @@ type document struct {
 	entry     *route.Entry
 	address   tabs.Address
 	posted    bool
-	own       string // the path of what the gateway serves on the page's origin
+	own       string // the path of the gateway's own resources on the page's origin
 	lang      string
 	secure    bool
 	carries   bool
@@ -41,10 +41,9 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	return d
 }
 
-// begin decides what becomes of the answer, and changes the headers of a page that carries
-// the script. What one sends that cannot counts, beside those that report; where none does, the
-// workspace's row says so. It reports whether the client has that answer already: the application was not told the
-// conditions of the request.
+// begin decides what becomes of the answer, and changes the headers of a page that carries the script. Requests of
+// a page that cannot carry it count as use. If no page of the workspace reports, its row is updated. begin reports
+// whether the client already has this answer, because the application did not see the request's conditions.
 func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {
@@ -65,7 +64,7 @@ func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	return !d.carries && status == http.StatusOK && d.asked.unchanged(h)
 }
 
-// write sends a part of the answer.
+// write sends part of the answer.
 func (d *document) write(w http.ResponseWriter, p []byte) (int, error) {
 	if d.carries {
 		return d.injector.Write(w, p)

@@ -1,7 +1,7 @@
 // Package forward passes requests on to the applications of workspaces, and their answers back.
 //
-// It owns what crosses between browser and workspace, in both directions: which headers may, and
-// what of the bytes counts as use (SPEC 6). It also owns which documents get the script of package
+// It owns the traffic between browser and workspace, in both directions: which headers may pass,
+// and which bytes count as use (SPEC 6). It also owns which documents get the script of package
 // pagescript. It must not know which users may pass, where an application is, or how an unanswered
 // request continues.
 package forward
@@ -41,11 +41,11 @@ type Options struct {
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
-	// Client returns from where a request comes, as the audit has it, and ClientAddress its address alone, which costs
-	// less. Default: it is not known.
+	// Client returns the origin of a request for the audit, and ClientAddress only its address, which costs less.
+	// Default: not known.
 	Client        func(*http.Request) audit.Actor
 	ClientAddress func(*http.Request) string
-	// Metrics counts open WebSockets. Default: nothing does.
+	// Metrics counts open WebSockets. Default: none.
 	Metrics *metrics.Gateway
 	// Log receives warnings.
 	Log *zap.Logger
@@ -53,9 +53,10 @@ type Options struct {
 
 // Service is the part of the service layer that pages with the script need.
 type Service interface {
-	// SetPageActivity records how people are told from machinery in the workspace's pages.
+	// SetPageActivity records how use by people is distinguished from automatic requests in the
+	// workspace's pages.
 	SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error
-	// MaxKeepAwake is for how long a person may keep a workspace awake at most.
+	// MaxKeepAwake is the longest time for which a person may keep a workspace awake.
 	MaxKeepAwake() time.Duration
 }
 
@@ -76,7 +77,7 @@ func New(o Options) *Forwarder {
 	return &Forwarder{Options: o}
 }
 
-// Request is what the caller knows about a request besides what stands in it.
+// Request is the caller's knowledge about a request beyond its content.
 type Request struct {
 	// Entry is the workspace's in the route table, and State the one in which it is reached.
 	Entry *route.Entry
@@ -85,9 +86,10 @@ type Request struct {
 	Kind decision.ClientKind
 	// Address is the address of the request.
 	Address *site.Address
-	// Grant is what lets the request in.
+	// Grant is the grant that admits the request.
 	Grant auth.Grant
-	// ByToken says that the Authorization header let the request in: it is not the application's.
+	// ByToken says that the Authorization header admitted the request, so the header is not the
+	// application's.
 	ByToken bool
 	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's
 	// origin, and no browser must be able to use it.
@@ -166,7 +168,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 		if r.ContentLength != 0 { // the server may have wrapped a body that is none
 			filter.upload = upload{ReadCloser: body, request: r.Context(), meter: &filter.meter, keptOpen: r.ProtoMajor == 1}
 			r.Body = &filter.upload
-			if r.ProtoMajor == 1 { // or else Go stops reading it when the answer begins
+			if r.ProtoMajor == 1 { // otherwise Go stops reading it when the answer begins
 				_ = http.NewResponseController(w).EnableFullDuplex() // fails only for writers of tests, which have no connection
 			}
 		}

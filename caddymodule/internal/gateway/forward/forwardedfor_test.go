@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What stands before the client's own address in X-Forwarded-For is made up.
+// Addresses before the client's own in X-Forwarded-For are made up.
 func TestTrimForwardedFor(t *testing.T) {
 	for _, c := range []struct {
 		lines  []string

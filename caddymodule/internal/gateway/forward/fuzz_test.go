@@ -41,7 +41,8 @@ func FuzzRequestHeaders(f *testing.F) {
 				t.Errorf("%s is left", left)
 			}
 		}
-		// The proxy removes what Connection names: nothing that the gateway adds may be among it.
+		// The proxy removes headers that Connection names: none added by the gateway may be among
+		// them.
 		for _, line := range h["Connection"] {
 			for token := range strings.SplitSeq(line, ",") {
 				switch strings.ToLower(strings.TrimSpace(token)) {

@@ -7,8 +7,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Below the path of a workspace, an application that does not see the prefix says addresses without it. Those in header
-// fields get it, as the paths of cookies do. Those in documents cannot be told from other text.
+// Below the path of a workspace, an application that does not see the prefix sends addresses without it. The gateway
+// adds it to those in header fields, and to the paths of cookies. Addresses in documents cannot be distinguished from
+// other text.
 
 // mapLinks adds the prefix to the addresses in the header of an answer that lead to the host of the request at.
 // Addresses that are relative, foreign or already prefixed stay.

@@ -108,7 +108,7 @@ func TestAddressesInHeadersGetThePrefix(t *testing.T) {
 	}
 }
 
-// TestWebDAVDestinations: what a request for a file says about other files leads to what the application calls them.
+// TestWebDAVDestinations: addresses of other files in a request lead to the application's names for them.
 func TestWebDAVDestinations(t *testing.T) {
 	const p = gatewaytest.OnePath
 	at := linkAddress(t, "https://h")

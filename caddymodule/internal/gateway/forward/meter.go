@@ -15,24 +15,24 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What tells a transfer from the talk of an idle page. Messages of an editor that is not used
-// have at most about 1 kB. Those of an upload or download have 64 kB and more before they are
-// compressed.
+// The thresholds that distinguish a transfer from the background traffic of an idle page. Messages
+// of an unused editor have at most about 1 kB. Those of an upload or download have 64 kB and more
+// before compression.
 const (
-	// transferMessage is from which size on a WebSocket message is part of a transfer.
+	// transferMessage is the size from which a WebSocket message is part of a transfer.
 	transferMessage = 16 << 10
-	// transferBytes is how much of one body has to pass within transferWindow, in
-	// milliseconds, to make it a transfer. Polls and slow streams of events are below.
+	// transferBytes is how much of a body must pass within transferWindow, in milliseconds, to make
+	// it a transfer. Polls and slow streams of events stay below.
 	transferBytes  = 256 << 10
 	transferWindow = 60_000
-	// mediaBytes is the same of sound and video: speech takes 60 kB a minute, and no idle page polls for it.
+	// mediaBytes is the same for sound and video: speech takes 60 kB a minute, and no idle page polls for
+	// it.
 	mediaBytes = 32 << 10
 )
 
-// meter counts what one request does as use of its workspace, at once and for as long as
-// bytes flow (SPEC 6). What counts may change meanwhile: a page begins to report, the
-// setting changes, the workspace is put to sleep. Waiting for bytes never counts, nor does
-// the end.
+// meter counts a request as use of its workspace, at its beginning and while bytes flow (SPEC 6).
+// The rules may change meanwhile: a page begins to report, the setting changes, the workspace is
+// put to sleep. Waiting for bytes never counts, nor does the end.
 type meter struct {
 	slot   *activity.Slot
 	buffer *activity.Buffer
@@ -42,9 +42,10 @@ type meter struct {
 	// exact is the page with its query.
 	byPage      bool
 	page, exact tabs.Address
-	// signal is what a part of the request is a sign of that is no message or transfer.
+	// signal is the kind of use that parts of the request show, other than messages and transfers.
 	signal metrics.Signal
-	// grant lets the request in; address is the client's, and id the request's. They are copies, because other goroutines read them.
+	// grant admits the request; address is the client's, and id the request's. They are copies, because other
+	// goroutines read them.
 	grant       auth.Grant
 	address, id string
 }
@@ -54,7 +55,7 @@ func (m *meter) Actor() audit.Actor {
 	return m.grant.Actor(audit.Actor{Address: m.address, Request: m.id})
 }
 
-// counting is what of a request counts as use.
+// counting is which parts of a request count as use.
 type counting uint8
 
 const (
@@ -63,7 +64,7 @@ const (
 	countAll
 )
 
-// counts returns what counts at the moment:
+// counts returns what counts as use at the moment:
 //
 //	workspace is to stop                                  nothing: it is too late for that
 //	navigation, program                                   everything
@@ -87,7 +88,7 @@ func (m *meter) isSilent() bool {
 	return m.tabs.Plain(id, m.exact) || m.page != 0 && m.tabs.Silent(id, m.page)
 }
 
-// begin counts that the request, or its answer, begins.
+// begin counts the beginning of the request or of its answer.
 func (m *meter) begin() {
 	if m.counts() == countAll {
 		m.slot.TouchBy(m.signal, m)
@@ -105,11 +106,11 @@ func (m *meter) Message(size uint64) {
 type flow struct {
 	endless bool  // a stream of events, never a transfer
 	media   bool  // sound or video
-	since   int64 // begin of the present window
+	since   int64 // beginning of the current window
 	bytes   int   // passed in it
 }
 
-// pass counts n bytes that have passed.
+// pass counts n passed bytes.
 func (m *meter) pass(f *flow, n int) {
 	if n == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// recordTimeout bounds writing how a workspace's pages are told from people.
+// recordTimeout bounds the write of a workspace's page activity.
 const recordTimeout = 10 * time.Second
 
 // pageWrites are the rows that are being written: one write per workspace at a time.
@@ -22,9 +22,9 @@ type pageWrites struct {
 	writing map[workspace.ID]bool
 }
 
-// RecordPageActivity makes the row of a workspace say how people are told from machinery in its
-// pages, if it does not yet. It does not wait, because a page does not; the next page retries after
-// a failure.
+// RecordPageActivity writes into the row of a workspace how use by people is distinguished from
+// automatic requests in its pages, if the row differs. It does not block the page; after a failure
+// the next page retries.
 func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageActivity) {
 	r, p := e.State().Route, &f.pages
 	if r.PageActivity == activity || !p.enter(r.ID) {

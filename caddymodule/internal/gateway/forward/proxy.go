@@ -18,11 +18,10 @@ type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) err
 // The request was not sent.
 var ErrUnreachable = errors.New("the workspace is unreachable")
 
-// ErrUnconfirmed says that it is not certain any more that the workspace has the address.
-// The request was not sent.
+// ErrUnconfirmed says that the workspace may no longer have the address. The request was not sent.
 var ErrUnconfirmed = errors.New("the address of the workspace is not certain")
 
-// errNoAnswer says that an application answered with something that is no answer.
+// errNoAnswer says that an application sent an invalid answer.
 var errNoAnswer = errors.New("its answer is not HTTP, or switches protocols unasked")
 
 // NoAnswerError says that an application closed the connection, or took too long,
@@ -46,10 +45,10 @@ func (e *NoAnswerError) Unwrap() error { return e.Err }
 type Outcome uint8
 
 const (
-	// Answered: the answer has begun, the client has gone while it waited for it, or the error cannot be turned into an
-	// answer. With every other outcome nothing was sent to the client.
+	// Answered: the answer has begun, the client disconnected while waiting for it, or the error cannot be turned
+	// into an answer. With every other outcome nothing was sent to the client.
 	Answered Outcome = iota
-	// SessionEnded: the session that let the request in has ended. Nothing was sent.
+	// SessionEnded: the session that admitted the request has ended. Nothing was sent.
 	SessionEnded
 	// Unconfirmed: see [ErrUnconfirmed].
 	Unconfirmed

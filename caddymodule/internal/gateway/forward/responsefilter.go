@@ -7,25 +7,25 @@ import (
 	"net/http"
 )
 
-// responseFilter removes from a workspace's responses what only the gateway may send to a
+// responseFilter removes headers from a workspace's responses that only the gateway may send to a
 // browser. It records whether the final response has begun: from then on no other answer can be
 // sent. It counts the bytes that pass as activity.
 type responseFilter struct {
 	http.ResponseWriter
 	cleaner responseCleaner
 	begun   bool // the final response has begun
-	// invalid says that the application answered with a status that HTTP does not have.
-	// Nothing of that answer is sent.
+	// invalid says that the application's status does not exist in HTTP. Nothing of that answer is
+	// sent.
 	invalid bool
-	// unchanged says that the client has the answer, and is told no more than that.
+	// unchanged says that the client already has the answer, and gets only this information.
 	unchanged bool
-	upload    upload // here, as the next one, so that it costs no allocation of its own
-	// meter counts what the client gets, unless something else does.
+	upload    upload // embedded, like the next one, to save an allocation
+	// meter counts the client's bytes, unless another writer counts them.
 	meter   meter
 	metered bool
 	down    flow
-	playing bool // the page plays what comes, whatever its type is
-	// document is what the script is put into; nil for all that is no navigation.
+	playing bool // the page plays the answer, regardless of its type
+	// document receives the script; nil unless the request is a navigation.
 	document *document
 }
 
@@ -38,7 +38,7 @@ func (f *responseFilter) reset(w http.ResponseWriter, prefix string, sandbox boo
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
 func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// clientGone is what the proxy answers when the request's context has ended, for which there may be another reason.
+// clientGone is the proxy's status for an ended request context, which may have other causes, too.
 const clientGone = 499
 
 // WriteHeader sends the header without what a workspace must not set. An informational
@@ -57,7 +57,7 @@ func (f *responseFilter) WriteHeader(status int) {
 		if f.begun {
 			f.keepUntyped(status)
 			if f.upload.keptOpen && !f.upload.ended.Load() {
-				f.Header()["Connection"] = []string{"close"} // or else the rest of the body could be taken for another request
+				f.Header()["Connection"] = []string{"close"} // otherwise the rest of the body could be taken for another request
 			}
 		}
 	}
@@ -68,9 +68,9 @@ func (f *responseFilter) WriteHeader(status int) {
 	}
 }
 
-// keepUntyped keeps an answer without a type as it is: the browser finds the type out, and with it the encoding. Go's
-// servers would guess one, unless the field is there without a value. So would a compressor before the gateway,
-// which has nothing to do with such an answer and is passed by.
+// keepUntyped keeps an answer without a type unchanged: the browser detects the type, and with it the encoding. Go's
+// servers would guess one unless the field is present without a value. So would a compressor before the gateway,
+// which is bypassed.
 func (f *responseFilter) keepUntyped(status int) {
 	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
 		return // without a body nothing is guessed or compressed
@@ -109,8 +109,8 @@ func (f *responseFilter) begin() {
 	}
 }
 
-// Write begins the response, if it has not begun. It counts when the bytes are taken:
-// a client that takes none keeps nothing awake.
+// Write begins the response, if it has not begun. It counts bytes when the client takes them: a
+// client that takes none keeps nothing awake.
 func (f *responseFilter) Write(p []byte) (int, error) {
 	f.begin()
 	if f.invalid || f.unchanged {
@@ -129,7 +129,7 @@ func (f *responseFilter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom copies through Write, so that a long copy counts all the time.
+// ReadFrom copies through Write, so that a long copy counts continuously.
 func (f *responseFilter) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{f}, r)
 }

@@ -70,7 +70,8 @@ func (c *closer) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (c *closer) Close() error                { return nil }
 func (c *closer) WriteHeader(status int)      { c.statuses = append(c.statuses, status) }
 
-// TestOnlyAnUntypedBodyPassesByTheCompressor: it may have to know of an answer that has none, such as 304.
+// TestOnlyAnUntypedBodyPassesByTheCompressor: the compressor may need to see an answer without a body,
+// such as 304.
 func TestOnlyAnUntypedBodyPassesByTheCompressor(t *testing.T) {
 	for status, want := range map[int]int{101: 1, 200: 0, 204: 1, 304: 1, 404: 0} {
 		c := &closer{ResponseWriter: httptest.NewRecorder()}

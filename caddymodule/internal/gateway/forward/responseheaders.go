@@ -8,23 +8,25 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// responseCleaner removes from a workspace's response headers what concerns more than
-// the workspace itself.
+// responseCleaner removes from a workspace's response headers those that affect more than the
+// workspace itself.
 type responseCleaner struct {
 	prefix string // of the workspace's paths; empty on its own host
 	// sandbox makes documents powerless: the answer is for a program, on the dashboard's
 	// origin, and no browser must be able to use it.
 	sandbox bool
-	// links is the address of the request, if the application does not see its prefix; or else nil.
+	// links is the address of the request, if the application does not see its prefix; otherwise
+	// nil.
 	links *site.Address
-	// before are the server's own headers of a name that workspaces may not use.
+	// before holds the server's own headers with names that workspaces may not use.
 	before [2]struct {
 		name   string
 		values []string
 	}
 }
 
-// ofAllHosts are the headers that no workspace may send, but for what [ownSiteData] leaves of the first.
+// ofAllHosts are the headers that no workspace may send, except the part of the first that [ownSiteData]
+// keeps.
 var ofAllHosts = [...]string{clearSiteData, altSvc}
 
 const clearSiteData, altSvc = "Clear-Site-Data", "Alt-Svc"
@@ -92,14 +94,14 @@ func (c *responseCleaner) refuses(name string) bool {
 	return false
 }
 
-// clean removes what would sign the user out, or in as another user. It also removes what would
-// apply to the pages of the dashboard or of other workspaces. Service workers of a workspace
-// are limited to its own paths.
+// clean removes headers that would sign the user out, or in as another user. It also removes
+// headers that would apply to the pages of the dashboard or of other workspaces. Service workers of
+// a workspace are limited to its own paths.
 func (c *responseCleaner) clean(h http.Header) {
 	if cookies := h["Set-Cookie"]; len(cookies) > 0 {
 		c.stripReservedCookies(h, cookies)
 	}
-	if c.prefix == "" { // two lookups cost less than a look at every header
+	if c.prefix == "" { // two lookups cost less than checking every header
 		own := h[clearSiteData]
 		for _, name := range ofAllHosts {
 			delete(h, name)

@@ -13,16 +13,16 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// A request ends with the session that let it in (SPEC 8). While it is held, it sees
-// [auth.Grant.Ended] and is decided again, as one without a session. Once it is being proxied,
-// its connection is made unusable from outside. Deadlines in the past end reads and writes on
-// the client's side, and with them the proxy's.
+// A request ends with the session that admitted it (SPEC 8). While it is held, it sees
+// [auth.Grant.Ended] and is decided again without a session. While it is being proxied, its
+// connection is made unusable from outside: deadlines in the past end reads and writes on the
+// client's side, and with them the proxy's.
 //
 // This costs a request two short critical sections and no allocation. HTTP/3 alone needs
 // a context: a deadline there does not end a proxy that waits for a silent application.
 
-// binding binds a request to its session. It says how far the request has got, and how to end it
-// from outside.
+// binding binds a request to its session. It records the request's progress, and how to end it from
+// outside.
 type binding struct {
 	stream  auth.Stream
 	ended   <-chan struct{} // closed when the session has ended
@@ -35,16 +35,16 @@ type binding struct {
 	cancel context.CancelFunc // of an HTTP/3 request
 }
 
-// Attach binds the request to the session that lets it in, and reports false when that has
-// ended. Without it the request has no session. The caller MUST call [Exchange.Detach] before
+// Attach binds the request to the session that admits it, and reports false if the session has
+// ended. Without Attach the request has no session. The caller MUST call [Exchange.Detach] before
 // the request is over.
 func (x *Exchange) Attach(grant auth.Grant) bool {
 	x.binding.ended = grant.Ended()
 	return grant.Attach(&x.binding.stream, &x.binding)
 }
 
-// Detach ends that. It aborts a request whose connection was made unusable, so that no
-// other request gets it.
+// Detach undoes Attach. It aborts a request whose connection was made unusable, so that no other
+// request gets it.
 func (x *Exchange) Detach() {
 	b := &x.binding
 	b.stream.Detach()
@@ -59,7 +59,7 @@ func (x *Exchange) Detach() {
 // End implements [auth.Ender].
 func (b *binding) End() {
 	if !b.proxied.Load() {
-		return // the request looks at ended before it is proxied
+		return // the request checks ended before it is proxied
 	}
 	b.cut.Store(true)
 	expire(http.NewResponseController(b.w))
@@ -71,7 +71,7 @@ func (b *binding) End() {
 	}
 }
 
-// past is a deadline that is over.
+// past is an expired deadline.
 var past = time.Unix(1, 0)
 
 // expire ends reads and writes of a connection, or of one stream of it.
@@ -83,8 +83,8 @@ func expire(c interface {
 	_ = c.SetWriteDeadline(past)
 }
 
-// bind lets the end of the session end the request from now on, while it is being proxied. It
-// reports false when the session has ended already.
+// bind makes the end of the session end the request from now on, while it is being proxied. It
+// reports false if the session has already ended.
 func (b *binding) bind(w http.ResponseWriter, r *http.Request) bool {
 	if !b.proxied.Load() {
 		b.w, b.r = w, r

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// The rest of an upload is read and dropped after the answer, so that a client that reads only once it has sent everything
-// gets the answer. That ends when nothing comes for lingerSilence, and in any case after lingerLimit.
+// The rest of an upload is read and dropped after the answer, so that a client that reads only once it has sent
+// everything gets the answer. That ends when nothing arrives for lingerSilence, and always after lingerLimit.
 const (
 	lingerSilence = 500 * time.Millisecond
 	lingerLimit   = 30 * time.Second
 )
 
-// upload is the body of a request. What arrives of it is counted.
+// upload is the body of a request, whose bytes are counted.
 type upload struct {
 	io.ReadCloser
 	request context.Context // that of the request, whose body this is; nil without a body
@@ -27,9 +27,9 @@ type upload struct {
 	// keptOpen says that closing the body does nothing: the server does that when the request is over.
 	keptOpen bool
 	reading  sync.Mutex  // held while it is read
-	begun    atomic.Bool // somebody has asked for it
-	ended    atomic.Bool // it was read to its end, or is not wanted any more
-	// failure is why it breaks off, if that is the client's doing.
+	begun    atomic.Bool // the body was read from
+	ended    atomic.Bool // it was read to its end, or is no longer wanted
+	// failure is why it breaks off, if the client is the cause.
 	failure atomic.Pointer[BodyError]
 }
 
@@ -48,8 +48,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenOff returns why the body broke off, or nil if it did not. An error of reading ends the request's context before the reader has
-// it, and with the context the proxy. What ended the context otherwise ends reading, too.
+// brokenOff returns why the body broke off, or nil if it did not. A read error ends the request's context, and with
+// it the proxy, before the reader gets the error. Other causes that end the context also end reading.
 func (u *upload) brokenOff() *BodyError {
 	if u.request != nil && u.request.Err() != nil {
 		u.reading.Lock()
@@ -58,7 +58,7 @@ func (u *upload) brokenOff() *BodyError {
 	return u.failure.Load()
 }
 
-// Close says that the body is not wanted any more.
+// Close says that the body is no longer wanted.
 func (u *upload) Close() error {
 	if u.keptOpen {
 		return nil
@@ -92,7 +92,7 @@ func (u *upload) linger(w http.ResponseWriter) {
 	}
 }
 
-// BodyError says that the body of a request broke off before its end, or did not go on. The application has nothing to do with it.
+// BodyError says that the body of a request broke off before its end, or stalled. The application is not the cause.
 type BodyError struct {
 	// Status is the status for the client: 408 if it sent nothing for too long, and otherwise 400.
 	Status int

@@ -48,7 +48,7 @@ const (
 	TwoHost = "ws-" + string(Two) + ".localhost"
 )
 
-// UserHeader names the user that a request is from; see [Product.Identity].
+// UserHeader names the user of a request; see [Product.Identity].
 const UserHeader = "X-Test-User"
 
 // Product stands for the product behind a gateway. It is the source of the route table,
@@ -161,8 +161,8 @@ func (p *Product) Routes(_ context.Context, ids []workspace.ID) ([]store.Route, 
 	return out, nil
 }
 
-// AwakeRoutes implements the source of the route table. There is nothing when a test
-// begins; later changes reach the table through [Product.Change].
+// AwakeRoutes implements the source of the route table. It is empty when a test begins; later
+// changes reach the table through [Product.Change].
 func (p *Product) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route, error) {
 	return nil, nil
 }
@@ -235,7 +235,7 @@ func (p *Product) Actors() []service.Actor {
 	return append([]service.Actor(nil), p.actors...)
 }
 
-// Asker returns who, as the audit has it, has set the desired state last.
+// Asker returns the audit's actor of the last change of the desired state.
 func (p *Product) Asker() (last audit.Actor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,7 +301,7 @@ func (p *Product) PageWrites() int {
 	return p.pages
 }
 
-// KeptAwake returns for how long the owner wants the workspace awake.
+// KeptAwake returns how long the owner wants the workspace awake.
 func (p *Product) KeptAwake(id workspace.ID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

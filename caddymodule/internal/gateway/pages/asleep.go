@@ -10,12 +10,12 @@ import (
 // Asleep is the page for a sleeping workspace that the request does not wake: its page reloaded itself, the owner put it to sleep
 // while the page waited, or the request sent a form.
 type Asleep struct {
-	// Name is the workspace's, Back the address that is wanted, and Home the list of all
-	// workspaces. WakeURL takes the form that wakes the workspace and leads back.
+	// Name is the workspace's, Back the requested address, and Home the list of all workspaces.
+	// WakeURL accepts the form that wakes the workspace and leads back.
 	Name, Back, Home, WakeURL string
-	// Why says why it sleeps, or why nothing has woken it.
+	// Why is why it sleeps, or why nothing has woken it.
 	Why words.Text
-	// Main is the origin of the main site, where the limit is shown that may forbid it.
+	// Main is the origin of the main site, which shows a limit that forbids the wake-up.
 	Main string
 }
 

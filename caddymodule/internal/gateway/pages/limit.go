@@ -11,17 +11,16 @@ import (
 
 // Limit is the page that shows which limit keeps a workspace from running.
 type Limit struct {
-	// Name is the workspace that was wanted, and Back its address. Home is the list of all
-	// workspaces.
+	// Name is the requested workspace, and Back its address. Home is the list of all workspaces.
 	Name, Back, Home string
 	// Global says that the limit Max is for the whole installation, not for one user.
 	Global bool
 	Max    int
-	// Running are the user's own workspaces that count. SwapURL takes the form that puts one
-	// of them to sleep and opens the wanted one.
+	// Running are the user's own workspaces that count. SwapURL accepts the form that puts one of
+	// them to sleep and opens the requested one.
 	Running []problem.RunningWorkspace
 	SwapURL string
-	// Origin is that of Back; empty where it is the page's own.
+	// Origin is that of Back; empty if it is the page's own.
 	Origin string
 }
 

@@ -10,7 +10,7 @@ func message(key string, values words.Values, links ...web.Link) *web.Message {
 	return &web.Message{Heading: words.Of(key+"heading", values), Text: words.Of(key+"text", values), Links: links}
 }
 
-// tryAgain is a link to the address that was asked for.
+// tryAgain is a link to the requested address.
 func tryAgain(to string) web.Link {
 	return web.Link{URL: to, Text: words.Of("page.try_again", nil)}
 }
@@ -38,11 +38,10 @@ func ExpiredTicket(back string) *web.Message {
 	return message("page.expired_ticket.", nil, web.Link{URL: back, Text: words.Of("page.expired_ticket.open", nil)})
 }
 
-// Busy is the page for a running workspace that cannot be put to sleep at once.
+// Busy is the page for a running workspace that cannot be put to sleep immediately.
 func Busy(back string) *web.Message { return message("page.busy.", nil, tryAgain(back)) }
 
-// NoUser is the page for a request without a user where another authentication signs
-// people in: it has let the request pass.
+// NoUser is the page for a request that another authentication has let pass without a user.
 func NoUser() *web.Message { return message("page.no_user.", nil) }
 
 // SignedOut is the page for a form that was sent after the session had ended.

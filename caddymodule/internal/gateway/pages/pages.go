@@ -1,5 +1,5 @@
-// Package pages shows a person the pages that come instead of the workspace: the wake page, the
-// limit page, the page of a failed workspace, and messages.
+// Package pages shows the pages that people see instead of the workspace: the wake page, the limit
+// page, the page of a failed workspace, and messages.
 //
 // It owns their templates, and which text of package words they show. It must not know when a page
 // is shown, or look at a workspace, a session or a setting: the caller passes the contents in.
@@ -37,8 +37,8 @@ func ShowMessage(w http.ResponseWriter, r *http.Request, status int, m *web.Mess
 	return layout.ShowMessage(w, r, status, m, home)
 }
 
-// failed is the data of the page for a workspace in ERROR. Step is the one that failed, if the
-// reason tells.
+// failed is the data of the page for a workspace in ERROR. Step is the failed one, if the reason
+// tells.
 type failed struct {
 	*web.Message
 	Step   *progress.Step

@@ -20,7 +20,7 @@ type Wake struct {
 	ID, Name, StatusURL, Home string
 	// Back, WakeURL and Main are those of [Asleep], which the page becomes when the workspace is put to sleep meanwhile.
 	Back, WakeURL, Main string
-	// Status is the one at the moment.
+	// Status is the current one.
 	Status progress.Status
 }
 

@@ -54,11 +54,11 @@ func Ask(r *http.Request) {
 	}
 }
 
-// Verdict is what becomes of an answer.
+// Verdict is how an answer is treated.
 type Verdict uint8
 
 const (
-	// Other: it is no document that a tab shows.
+	// Other: it is not a document that a tab shows.
 	Other Verdict = iota
 	// Carries: it is one, and the script can run and report in it.
 	Carries
@@ -66,12 +66,12 @@ const (
 	Forbidden
 )
 
-// Judge returns what becomes of an answer with the status and headers h to a request that
-// [Wanted] accepts. Of one that carries the script, the tag must have the nonce, unless that
-// is empty. Secure says that the page is loaded with https.
+// Judge returns the verdict on an answer with the status and headers h to a request that [Wanted]
+// accepts. If the answer carries the script, the tag must have the nonce, unless it is empty.
+// Secure says that the page is loaded with https.
 //
-// People use the page of an error, too: an application may have one for every address, and
-// routes in its script. In a document of XML the script cannot be put by reading HTML.
+// People also use error pages: an application may have one for every address, and routes in its
+// script. In an XML document the script cannot be inserted by parsing HTML.
 func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 	if !isShown(status) || h.Get("Content-Length") == "0" || isAttachment(h) {
 		return Other, ""
@@ -94,7 +94,7 @@ func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 	return Carries, nonce
 }
 
-// The types of the documents that applications are made of.
+// The types of the documents of applications.
 const (
 	typeHTML  = "text/html"
 	typeXHTML = "application/xhtml+xml"
@@ -114,7 +114,7 @@ func Talks(h http.Header) bool {
 func HidesAddress(h http.Header) bool {
 	hides := false
 	for _, line := range h["Referrer-Policy"] {
-		for name := range strings.SplitSeq(line, ",") { // the last one holds that a browser knows
+		for name := range strings.SplitSeq(line, ",") { // the last one that a browser knows applies
 			hides = strings.EqualFold(strings.TrimSpace(name), "no-referrer")
 		}
 	}
@@ -138,8 +138,8 @@ func isAttachment(h http.Header) bool {
 	return kind != "" && !strings.EqualFold(kind, "inline")
 }
 
-// isWide reports whether the parameters of a content type name an encoding in which ASCII
-// takes more than one byte. Browsers know no such one but UTF-16 and its older names.
+// isWide reports whether the parameters of a content type name an encoding in which ASCII takes
+// more than one byte. Browsers support only UTF-16 and its older names.
 func isWide(parameters string) bool {
 	p := strings.ToLower(parameters)
 	for _, name := range []string{"utf-16", "utf16", "ucs-2", "unicode"} {

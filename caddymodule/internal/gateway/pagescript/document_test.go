@@ -23,7 +23,7 @@ func TestWanted(t *testing.T) {
 		want          bool
 	}{
 		{"GET", "Sec-Fetch-Dest: document", true},
-		{"GET", "Accept: text/html", true}, // a browser that does not say what for
+		{"GET", "Accept: text/html", true}, // a browser that does not tell the purpose
 		{"HEAD", "Sec-Fetch-Dest: document", false},
 		{"GET", "Sec-Fetch-Dest: document|Range: bytes=0-", false},
 		{"GET", "Sec-Fetch-Dest: iframe|Sec-Fetch-Site: same-origin", false},
@@ -107,7 +107,7 @@ func TestPolicies(t *testing.T) {
 		{"script-src http:", true, "", true},
 		{"script-src 'unsafe-inline'", false, "", false},
 		{"script-src https://cdn.example", false, "", false},
-		{"script-src 'none'; script-src 'self'", false, "", false}, // the first one holds
+		{"script-src 'none'; script-src 'self'", false, "", false}, // the first one applies
 		{"script-src 'none'; script-src-elem 'self'", false, "", true},
 		{"script-src 'self'; connect-src 'none'", false, "", false},
 		{"default-src 'none'; script-src 'self'", false, "", false}, // it cannot report

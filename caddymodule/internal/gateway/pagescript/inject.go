@@ -28,9 +28,9 @@ const (
 // stand before the head, such as <title>, <body> or text. That is before every script of
 // the document and before every policy in it, and behind the doctype.
 //
-// A document that ends before that, and one that begins as UTF-16 does, stays as it is. At
-// most 5 bytes are kept back, until the next ones come. An Injector with nothing but its tag
-// is ready; one goroutine uses it.
+// A document that ends before that, or begins like UTF-16, stays unchanged. At most 5 bytes are
+// held back until the next ones arrive. An Injector with nothing but its tag is ready; one
+// goroutine uses it.
 type Injector struct {
 	// Tag is the text to insert.
 	Tag string
@@ -43,7 +43,7 @@ type Injector struct {
 	storage [8]byte
 }
 
-// Done reports whether all that follows passes as it is.
+// Done reports whether the rest passes unchanged.
 func (i *Injector) Done() bool { return i.state == stateDone && len(i.kept) == 0 }
 
 // Write passes p on to w, with the tag where it belongs.
@@ -73,7 +73,7 @@ func (i *Injector) Write(w io.Writer, p []byte) (int, error) {
 	return n, nil
 }
 
-// Close passes on the bytes that are kept. It is called at the end of the document.
+// Close passes on the bytes held back. It is called at the end of the document.
 func (i *Injector) Close(w io.Writer) error {
 	i.state = stateDone
 	if len(i.kept) == 0 {

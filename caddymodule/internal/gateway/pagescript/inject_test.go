@@ -85,7 +85,7 @@ func TestNothingButTheTagIsAdded(t *testing.T) {
 	})
 }
 
-// checkInjected compares a document with what an injector has made of it.
+// checkInjected compares a document with the result of an injector.
 func checkInjected(t interface{ Fatalf(string, ...any) }, in, out string) {
 	if strings.Contains(in, mark) || out == in {
 		return
@@ -152,7 +152,7 @@ func FuzzInjector(f *testing.F) {
 	})
 }
 
-// What follows the tag costs nothing.
+// The part after the tag costs nothing.
 func TestTheRestPassesAsItIs(t *testing.T) {
 	i := Injector{Tag: mark}
 	piece := bytes.Repeat([]byte("<p>text"), 1000)

@@ -40,7 +40,7 @@ func withoutComments(source string) []byte {
 	return out.Bytes()
 }
 
-// version names the present script in its address, so that browsers may keep it for ever.
+// version identifies the current script in its address, so that browsers may cache it forever.
 var version = func() string {
 	sum := sha256.Sum256(script)
 	return hex.EncodeToString(sum[:6])
@@ -49,10 +49,11 @@ var version = func() string {
 // ScriptName is the last part of the script's path.
 const ScriptName = "presence.js"
 
-// Tag returns the tag that loads the script from below own, the path of what the gateway serves on the page's origin. The script
-// speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake. posted says that the page is
-// the answer to a form, which the script does not load again, and hides that its requests lack its address. The page waits for
-// the script, which removes the tag: frameworks that render a whole document compare it with their own.
+// Tag returns the tag that loads the script from below own, the path of what the gateway serves on the page's origin.
+// The script speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake. posted
+// says that the page is the answer to a form, which the script does not reload, and hides that the page's requests
+// lack its address. The page waits for the script, which removes the tag: frameworks that render a whole document
+// compare it with their own.
 func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`
@@ -69,7 +70,7 @@ func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) s
 }
 
 // ServeScript answers a request for the script. A page of another version of this program gets the
-// present script under the address that it knows, and does not cache it.
+// current script at the address that it knows, and does not cache it.
 func ServeScript(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/javascript; charset=utf-8")
@@ -85,6 +86,6 @@ func ServeScript(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // fails only when the client has gone
+		_, _ = w.Write(body) // fails only when the client has disconnected
 	}
 }

@@ -12,18 +12,18 @@ type Failure struct {
 	Heading words.Text            `json:"heading"`
 	Remedy  words.Text            `json:"remedy"`
 	Reason  workspace.ErrorReason `json:"reason"`
-	// Action is what the owner can do first, as the remedy says.
+	// Action is the owner's first action according to the remedy.
 	Action Action `json:"action"`
 	// Detail is Why for programs.
 	Detail string `json:"detail,omitempty"`
 	// Why is the reason and its meaning.
 	Why words.Text `json:"-"`
-	// Step is the one that failed, nil if the reason does not tell. Only a page shows it.
+	// Step is the failed one, nil if the reason does not tell. Only a page shows it.
 	Step *Step `json:"-"`
 }
 
-// Action is what an owner can do first about a failure. Nothing is tried again before an administrator recovers the
-// workspace, except for its image.
+// Action is an owner's first action after a failure. Only a failed image is retried before an administrator
+// recovers the workspace.
 type Action string
 
 const (
@@ -31,7 +31,7 @@ const (
 	TellAdministrator Action = "administrator" // tell one, who can recover it
 )
 
-// FailureOf returns what happened to a workspace in ERROR, and what to do.
+// FailureOf returns the failure of a workspace in ERROR, and the remedy.
 func FailureOf(st *route.State) *Failure {
 	reason, name := st.Route.ErrorReason, st.Route.Name
 	// The messages of servers are for administrators.
@@ -55,7 +55,7 @@ func FailureOf(st *route.State) *Failure {
 	return f
 }
 
-// failedSteps tell which step of a wake-up fails with a reason.
+// failedSteps maps a reason to the failed step of a wake-up.
 var failedSteps = map[workspace.ErrorReason]Stage{
 	workspace.ReasonImagePullFailed:  StagePulling,
 	workspace.ReasonArchiveCorrupted: StageRestoring,

@@ -11,14 +11,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Stage is how far a wake-up has come, as the wake page shows it.
+// Stage is a stage of a wake-up on the wake page.
 type Stage string
 
 const (
 	StageRoom      Stage = "room"      // another workspace stops first, because of a limit
 	StageStopping  Stage = "stopping"  // it was just being put to sleep
 	StageArchiving Stage = "archiving" // it was just being archived
-	StageQueued    Stage = "queued"    // waits for the controller, or for what Status.Waiting says
+	StageQueued    Stage = "queued"    // waits for the controller, or for the reason in Status.Waiting
 	StagePulling   Stage = "pulling"   // an image is downloaded
 	StageCreating  Stage = "creating"  // it is new: its home is created
 	StageRestoring Stage = "restoring" // its home is restored
@@ -30,8 +30,8 @@ const (
 	StageFailed    Stage = "failed"
 )
 
-// stageInfo is what the wake page says about a stage beside its name. It says how long the
-// stage usually takes at most, and names the key of what to do when it takes longer.
+// stageInfo is the wake page's information about a stage besides its name: how long it usually
+// takes at most, and the key of the advice if it takes longer.
 type stageInfo struct {
 	usual time.Duration
 	late  string
@@ -53,8 +53,8 @@ var stageInfos = map[Stage]stageInfo{
 // text describes the stage.
 func (s Stage) text() words.Text { return words.Of("wake.stage."+string(s), nil) }
 
-// wayFrom returns the stages from a phase, in which an operation is in progress, to the
-// first answer. Only those that this way has: nothing is restored after standby.
+// wayFrom returns the stages from a phase, with an operation in progress, to the first answer. It
+// has only those on this way: nothing is restored after standby.
 func wayFrom(phase workspace.Phase, during workspace.Operation) []Stage {
 	switch {
 	case during == workspace.OpStopping:
@@ -126,8 +126,8 @@ const (
 	stepFailed = "failed"
 )
 
-// stepsAt returns the steps of a workspace that comes up, and the present one. w is what the
-// workspace waits for; nil for nothing.
+// stepsAt returns the steps of a starting workspace, and the current one. w is the reason why the
+// workspace waits, nil if it does not.
 func stepsAt(st *route.State, p activator.WakeProgress, w *Waiting) (list []Step, now Stage) {
 	now = stageOf(st, p.From)
 	way := wayFrom(p.From, p.During)
@@ -162,7 +162,7 @@ func StepsFrom(st *route.State) []Step {
 	return list
 }
 
-// present completes the present step: the reason why it waits replaces its text.
+// present completes the current step: the reason why it waits replaces its text.
 func (s *Step) present(w *Waiting, room string) {
 	switch {
 	case s.Stage == StageRoom:
@@ -175,7 +175,7 @@ func (s *Step) present(w *Waiting, room string) {
 	}
 }
 
-// progressed says how far the storage job of the step is; nil if that is not known.
+// progressed returns the progress of the step's storage job; nil if not known.
 func (s *Step) progressed(p *workspace.JobProgress) {
 	if p == nil {
 		return
@@ -189,7 +189,7 @@ func (s *Step) progressed(p *workspace.JobProgress) {
 	s.Amount = explain.Progress(*p)
 }
 
-// pulled says how much of an image is there.
+// pulled returns how much of an image is pulled.
 func (s *Step) pulled(w workspace.Waiting) {
 	if w.Total > 0 {
 		s.Percent = new(int(min(100*w.Done/w.Total, 100)))

@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 		op     workspace.Operation
 		w      *Waiting
 		room   string
-		want   string // the stages, the present one in brackets
+		want   string // the stages, the current one in brackets
 	}{
 		{"from STANDBY", standby, none, standby, none, nil, "", "[queued] starting answering"},
 		{"from STANDBY, starting", standby, none, standby, workspace.OpStarting, nil, "", "queued [starting] answering"},
@@ -114,7 +114,7 @@ func TestWhatAStepSays(t *testing.T) {
 	}
 }
 
-// The stage whose storage job is at work says how far it is, and no other one.
+// Only the stage with a running storage job shows its progress.
 func TestWhatAJobHasDone(t *testing.T) {
 	t.Parallel()
 	unpack := &workspace.JobProgress{Step: "unpack", Done: 63, Total: 100, Rate: 1}
@@ -173,7 +173,7 @@ func TestWhatAJobHasDone(t *testing.T) {
 	}
 }
 
-// A stage that takes longer than usual says what to do, unless the reason is known.
+// A stage that takes longer than usual shows advice, unless the reason is known.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

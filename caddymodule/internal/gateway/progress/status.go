@@ -1,6 +1,6 @@
-// Package progress tells a waiting person how a workspace comes up: its stages, the present one,
-// and the reason why it waits. It also says when a stage takes longer than usual, and what to do
-// after a failure.
+// Package progress tells a waiting person how a workspace starts: its stages, the current one, and
+// the reason why it waits. It also tells when a stage takes longer than usual, and what to do after
+// a failure.
 //
 // It owns the stages, the choice of their texts from package words, and the JSON that the wake page
 // polls. It sends nothing, wakes nothing, and must not tell secrets of administrators.
@@ -36,14 +36,14 @@ type Status struct {
 	// Tag changes whenever one of the above does. A poll that sends it back as `seen`
 	// misses no change.
 	Tag string `json:"tag"`
-	// Elapsed is the age of the wake-up, and StageElapsed that of the present stage, in
-	// seconds. A stage that is older than Usual seconds takes longer than usual; then Late
-	// says what to do. Usual is 0 where Waiting says more.
+	// Elapsed is the age of the wake-up, and StageElapsed that of the current stage, in seconds. A
+	// stage older than Usual seconds takes longer than usual; then Late is the advice. Usual is 0
+	// if Waiting is more specific.
 	Elapsed      int        `json:"elapsed"`
 	StageElapsed int        `json:"stage_elapsed"`
 	Usual        int        `json:"usual_seconds"`
 	Late         words.Text `json:"late,omitempty"`
-	// Failure is what happened and what to do, when the workspace has failed.
+	// Failure is the failure and its remedy, if the workspace has failed.
 	Failure *Failure `json:"failure,omitempty"`
 	// Limit lists the running workspaces when no further one may run.
 	Limit []problem.RunningWorkspace `json:"limit,omitempty"`
@@ -90,7 +90,7 @@ func Of(st *route.State, p *activator.WakeProgress, refusal *service.LimitError)
 	return s
 }
 
-// timed says for how long the present stage goes on, and what to do when that is long.
+// timed sets how long the current stage has taken, and the advice if that is long.
 func (s *Status) timed(began, now time.Time) {
 	if s.Stage == StagePulling && !s.Waiting.Since.IsZero() {
 		began = s.Waiting.Since
@@ -102,7 +102,7 @@ func (s *Status) timed(began, now time.Time) {
 	}
 }
 
-// IsLate reports whether the present stage takes longer than usual.
+// IsLate reports whether the current stage takes longer than usual.
 func (s *Status) IsLate() bool { return s.Usual > 0 && s.StageElapsed >= s.Usual }
 
 // tag sets the tag from everything that a poll waits for.

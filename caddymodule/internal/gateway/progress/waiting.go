@@ -30,8 +30,7 @@ func (w Waiting) MarshalJSON() ([]byte, error) {
 	return words.Inline(fields(w), w.Text)
 }
 
-// WaitingFor returns what the workspace waits for in the state st, or nil when nothing is
-// known that keeps it from making progress.
+// WaitingFor returns why the workspace waits in the state st, or nil if no reason is known.
 func WaitingFor(st *route.State) *Waiting {
 	w := st.Route.Waiting
 	switch {

@@ -6,13 +6,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// keptPerTab is how many requests of one tab may wait until a workspace that dozes goes on.
+// keptPerTab is how many requests of one tab may wait until a dozing workspace resumes.
 const keptPerTab = 2
 
-// Keep takes a place for a request of the page among those that wait until the workspace resumes, and returns
-// a function that gives it back. It returns nil when there is none: each tab that reports has [keptPerTab].
-// Requests of other and of unknown pages share as many again, because only a tab that reports lets a person
-// end the wait.
+// Keep takes a slot for a request of the page that waits until the workspace resumes, and returns a function
+// that frees it, or nil if no slot is free. Each tab that reports has [keptPerTab] slots. Requests of other
+// and of unknown pages share as many again, because only in a tab that reports can a person end the wait.
 func (t *Tabs) Keep(id workspace.ID, a Address) (release func()) {
 	now := t.now()
 	t.mu.Lock()

@@ -17,7 +17,7 @@ const maxParts = 64
 // name it as the sender, and it never reports: taken for a page, it would keep its workspace awake.
 type part struct {
 	address Address
-	last    time.Time // when it was loaded, or has sent something last
+	last    time.Time // when it was loaded, or last sent something
 }
 
 // Part returns the address of the script, style sheet or worker that r loads into a page; 0 for other requests and for names that
@@ -52,7 +52,7 @@ func (t *Tabs) LoadPart(id workspace.ID, a Address) {
 	w.parts = append(withRoom(w.parts, maxParts, func(p part) time.Time { return p.last }), part{address: a, last: now})
 }
 
-// isPart reports whether a is the address of a part, which is heard of now.
+// isPart reports whether a is the address of a part, and records this sign of it.
 func (w *tabs) isPart(a Address, now time.Time) bool {
 	i := slices.IndexFunc(w.parts, func(p part) bool { return p.address == a })
 	if i >= 0 {

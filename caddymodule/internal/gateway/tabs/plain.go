@@ -11,7 +11,7 @@ import (
 const (
 	// maxPlain bounds the pages without the script that are known of one workspace.
 	maxPlain = 64
-	// plainTime is for how long one is known after it has sent something last: people read.
+	// plainTime is how long one is remembered after its last request, because people read.
 	plainTime = time.Hour
 )
 
@@ -22,10 +22,10 @@ const Hidden Address = 1
 type plain struct {
 	// address is that of the page with its query: another query may be a page that reports.
 	address Address
-	// last is when it was loaded, or has sent something last.
+	// last is when it was loaded, or last sent something.
 	last time.Time
-	// beside is when a page of the same address has reported last since it was loaded. What that page
-	// sends cannot be told from what this one does.
+	// beside is when a page of the same address last reported since it was loaded. The requests of
+	// the two cannot be distinguished.
 	beside time.Time
 	// opens says that it may open WebSockets: it is a document with scripts, or has sent something.
 	opens bool

@@ -1,5 +1,5 @@
-// Package tabs knows which pages of workspaces report what people do in them, and bounds what
-// their reports can do.
+// Package tabs knows which pages of workspaces report input by people, and bounds the effect of
+// their reports.
 //
 // A page reports for itself alone (SPEC 6): its reports are use, and its own requests are not.
 // Requests of a page that does not report count as use: its document came without the script
@@ -29,7 +29,7 @@ const (
 	trustTime = 10 * time.Minute
 	// socketTime is how long after its page's last request a WebSocket is taken for that page's.
 	socketTime = 30 * time.Second
-	// pauseTime ends a run of reports of input: a script that makes them up takes no rest.
+	// pauseTime ends a run of reports of input: a script that makes them up never pauses.
 	pauseTime = 10 * time.Minute
 	// A page wakes its workspace wakes times at once, and then once in wakeEvery. A page that a
 	// person opens always wakes the workspace.
@@ -37,7 +37,7 @@ const (
 	wakeEvery = 5 * time.Minute
 	// maxPages bounds the pages that are known of one workspace.
 	maxPages = 256
-	// sweepAbove is from how many workspaces on those without a sign are forgotten.
+	// sweepAbove is the number of workspaces from which those without a sign are forgotten.
 	sweepAbove = 64
 )
 
@@ -114,7 +114,7 @@ type tabs struct {
 	wakes                 *rate.Limiter
 }
 
-// page is a page of which something was heard.
+// page is a page that has given a sign.
 type page struct {
 	address Address
 	// tab is what reports for it; empty while nothing does.
@@ -125,8 +125,8 @@ type page struct {
 
 func (p page) isReporter(now time.Time) bool { return p.tab != "" && now.Sub(p.last) < trustTime }
 
-// Silent reports whether the page does not report what people do in it. One that has just
-// been loaded is about to.
+// Silent reports whether the page does not report input by people. A newly loaded page is expected
+// to report.
 func (t *Tabs) Silent(id workspace.ID, a Address) bool {
 	now := t.now()
 	isPage := func(p page) bool { return p.address == a && p.isReporter(now) }
@@ -214,9 +214,9 @@ func (t *Tabs) Leaves(id workspace.ID, tab string) {
 	}
 }
 
-// Input records a report of input, and says whether it counts: a script can report for ever
-// what no person does. It counts unless reports have come for longer than limit without a
-// pause, and without a page that a person has opened.
+// Input records a report of input, and returns whether it counts: a script can report made-up input
+// forever. It counts unless reports have come for longer than limit without a pause, and without a
+// page that a person has opened.
 func (t *Tabs) Input(id workspace.ID, limit time.Duration) bool {
 	now := t.now()
 	t.mu.Lock()
@@ -257,7 +257,7 @@ func (t *Tabs) now() time.Time {
 	return time.Now()
 }
 
-// of returns the tabs of a workspace, without the pages that have given no sign for long.
+// of returns the tabs of a workspace, without pages that have given no sign for a long time.
 func (t *Tabs) of(id workspace.ID, now time.Time) *tabs {
 	w := t.workspaces[id]
 	if w == nil {

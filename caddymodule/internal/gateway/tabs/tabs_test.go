@@ -177,7 +177,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestAPartIsNoPage: what a script, style sheet or worker asks for is asked for by the page that has loaded it.
+// TestAPartIsNoPage: requests of a script, style sheet or worker belong to the page that has loaded it.
 func TestAPartIsNoPage(t *testing.T) {
 	tabs, clock := open()
 	tabs.Silent(one, 2) // the gateway has started since the script was loaded

@@ -11,8 +11,8 @@ import (
 // that is closed when that may have changed.
 type Still func() (still bool, changed <-chan struct{})
 
-// keepEvery is how often a client is told that its connection is there. It is far below the 20 s
-// without a byte after which code-server's page closes it.
+// keepEvery is how often a client gets a sign that its connection is alive. It is far below the 20
+// s without a byte after which code-server's page closes it.
 const keepEvery = 5 * time.Second
 
 // keepAlive is a WebSocket frame with a message of VS Code's protocol: its type (keep-alive), and
@@ -56,7 +56,7 @@ func (o *outlet) close() {
 }
 
 // keep tells the client that its connection lives while the other end is frozen, until ended is
-// closed. Otherwise the page would reconnect again and again, cover itself with that message, and
+// closed. Otherwise the page would keep reconnecting, cover itself with a message about that, and
 // be usable only some time after the other end resumes.
 func (o *outlet) keep(still Still, ended <-chan struct{}) {
 	for {
@@ -77,7 +77,7 @@ func (o *outlet) keep(still Still, ended <-chan struct{}) {
 	}
 }
 
-// sendKeepAlive writes between two messages; within one it leaves the client alone.
+// sendKeepAlive writes only between messages, never within one.
 func (o *outlet) sendKeepAlive() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,17 +17,17 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// Meter learns what passes.
+// Meter counts messages.
 type Meter interface {
-	// Message is told that a message of size bytes, or a part of it, passes now. Of several
-	// in one piece it is told the largest. It must be cheap: it is called for every piece.
+	// Message is called when a message of size bytes, or part of one, passes. For several in one
+	// piece it gets the largest. It must be cheap, because it is called for every piece.
 	Message(size uint64)
 }
 
-// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter
-// to proxy it with. The meter is told the messages of both directions. While still says that
-// what r leads to stands still, connections of VS Code's protocol are kept open for their client.
-// The caller MUST call done when the request is over.
+// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter to proxy it
+// with. The meter is told the messages of both directions. While still reports that the workspace
+// of r is frozen, connections of VS Code's protocol are kept open for their client. The caller MUST
+// call done when the request is over.
 func Count(
 	w http.ResponseWriter, r *http.Request, meter Meter, still Still,
 ) (counting http.ResponseWriter, done func()) {
