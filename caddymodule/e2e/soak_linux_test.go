@@ -446,8 +446,8 @@ func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	return v
 }
 
-// restartEnded restarts processes that have ended by themselves. This is allowed only while they start, because
-// their servers may be down.
+// restartEnded restarts processes that have ended by themselves. This is allowed only during their start,
+// because their servers may be down.
 func (s *soaking) restartEnded(t *testing.T) {
 	t.Helper()
 	for _, n := range s.nodes {

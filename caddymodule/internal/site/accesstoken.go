@@ -13,9 +13,10 @@ const (
 	BasicChallenge  = `Basic realm="CodeHub", charset="UTF-8"`
 )
 
-// AccessToken reports whether the request carries a secret that begins with prefix, as Bearer or in Basic, and returns it. In Basic it is
-// the password or, as some users of git write it, the user name. It is "" beside other credentials, because it is unknown which of them
-// count. A browser adds Basic by itself, and no Bearer. Without the header it is one look-up.
+// AccessToken reports whether the request carries a secret that begins with prefix, as Bearer or in Basic, and
+// returns it. In Basic it is the password or, as some git users write it, the user name. It is "" if there are other
+// credentials, because it is unknown which of them count. Browsers add Basic by themselves, but never Bearer. Without
+// the header this costs one look-up.
 func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	if secret, ok = Bearer(h, prefix); ok {
 		return secret, false, true

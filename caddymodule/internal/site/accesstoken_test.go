@@ -24,7 +24,7 @@ func TestAccessToken(t *testing.T) {
 		{[]string{basic("chg_a:x-oauth-basic")}, "chg_a", true, true},
 		{[]string{basic("chg_a")}, "chg_a", true, true},
 		{[]string{basic("chg_a:chg_b")}, "chg_b", true, true},
-		// What some servers take for the same.
+		// Forms that some servers take for the same.
 		{[]string{"Basic\t" + basic("ann:chg_a")[6:]}, "chg_a", true, true},
 		{[]string{"Basic \t " + basic("ann:chg_a")[6:]}, "chg_a", true, true},
 		{[]string{"Basic Yw*46Y 2hn!X2E"}, "chg_a", true, true},
@@ -38,7 +38,7 @@ func TestAccessToken(t *testing.T) {
 		{[]string{"Basic chg_a"}, "", false, false},
 		{[]string{"Basic"}, "", false, false},
 		{[]string{"Digest x"}, "", false, false},
-		// Of several it is unknown which count.
+		// It is unknown which of several counts.
 		{[]string{basic("ann:chg_a"), basic("ann:chg_a")}, "", true, true},
 		{[]string{basic("ann:secret"), basic("ann:chg_a")}, "", true, true},
 		{[]string{basic("ann:chg_a") + ", Digest x"}, "", true, true},

@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Address is what the address of one request says. It names the workspace and how it was named,
-// and the scheme, host and port that the browser uses. [Site.Parse] makes it once, when the
-// request arrives, and it travels with the request as a value.
+// Address is the parsed address of a request: the workspace and how it was named, and the scheme,
+// host and port that the browser uses. [Site.Parse] creates it once, when the request arrives, and
+// it travels with the request as a value.
 type Address struct {
 	// WorkspaceHost is the workspace, and which of its hosts. The ID is empty when the
 	// address holds no workspace id where there should be one.
@@ -21,13 +21,13 @@ type Address struct {
 	Prefix string
 	// OwnHost says that the request came to the workspace's own host.
 	OwnHost bool
-	// Bare says that the path is the prefix alone, without a slash at its end.
+	// Bare says that the path is only the prefix, without a slash at its end.
 	Bare bool
 
 	site         *Site
 	forWorkspace bool
 	https        bool
-	proxied      bool   // by a trusted proxy that says how
+	proxied      bool   // by a trusted proxy that tells the scheme or host
 	host         string // the host that the browser uses, with its port
 	name, port   string // the parts of host
 	received     string // the host that the request names, which a proxy may have changed; the application sees this one

@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// Server is what matters of a server of Caddy's to the addresses that clients and browsers have.
+// Server is the part of a Caddy server that affects the addresses of clients and browsers.
 type Server struct {
 	Name string
-	// TLS says that it ends TLS itself.
+	// TLS says that the server terminates TLS itself.
 	TLS bool
-	// MaxHeader is how large the headers of a request may be, in bytes; 0 is Caddy's own limit.
+	// MaxHeader bounds the headers of a request, in bytes; 0 is Caddy's own limit.
 	MaxHeader int
 	// Trusts says that it has trusted_proxies, and Strict that it has trusted_proxies_strict, too.
 	Trusts, Strict bool
 }
 
-// HeaderRoom is how large, in bytes, the headers of a request may be that carries all the
-// cookies that a page can plant. These are about 180 for a domain, of 4 kB each. A server that refuses
-// them (431) never gets to delete them ([Address.ClearPlanted]). It is what Go's servers take
-// unless they are told otherwise.
+// HeaderRoom is the size, in bytes, of the headers of a request with all the cookies that a page can
+// plant: about 180 per domain, of 4 kB each. A server that refuses them (431) never gets to delete
+// them ([Address.ClearPlanted]). It is the default of Go's servers.
 const HeaderRoom = 1 << 20
 
-// Advice is what is wrong with an installation that starts all the same, and what to do about it.
+// Advice is a problem of an installation that starts nevertheless, and its remedy.
 type Advice struct{ Text, Remedy string }
 
-// Advise looks at the servers of an installation, at its setting public_url, "" where it is not set, and at the host
-// where people sign in.
+// Advise checks the servers of an installation, its setting public_url, "" if it is not set, and the host where
+// people sign in.
 func Advise(publicURL, mainHost string, servers []Server) (advice []Advice) {
 	warn := func(remedy, format string, args ...any) {
 		advice = append(advice, Advice{fmt.Sprintf(format, args...), remedy})

@@ -6,7 +6,8 @@ import (
 )
 
 // Bearer reports whether the request carries Bearer credentials that begin with prefix, and returns them. They are
-// "" beside other credentials, because it is unknown which of them count. Without the header it is one look-up.
+// "" if there are other credentials, because it is unknown which of them count. Without the header this costs one
+// look-up.
 func Bearer(h http.Header, prefix string) (credentials string, ok bool) {
 	lines := h["Authorization"]
 	if len(lines) == 0 {

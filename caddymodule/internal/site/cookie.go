@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The product's own cookies, by their plain names. They are never sent on to a workspace or set
-// by one, see [IsOwnCookie]. Under TLS all but the language have the prefix __Host-. Browsers take such a cookie
-// from the host itself only, never from a sibling or a parent.
+// The product's own cookies, by their plain names. They are never passed on to a workspace or set by one, see
+// [IsOwnCookie]. Under TLS all but the language have the prefix __Host-. Browsers accept such a cookie only
+// from the host itself, never from a sibling or a parent.
 const (
 	// SessionCookie carries the session on the main site. On a workspace's own host the name is the application's: Flask,
 	// Starlette and others use it.
@@ -50,8 +50,9 @@ func hostOnlyName(name string) string {
 	return name
 }
 
-// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix. On a workspace's own host
-// these are the names that begin with codehub_, and no others. A browser keeps names apart by case, other programs may not.
+// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix. On a workspace's own
+// host these are the names that begin with codehub_, and no others. Browsers distinguish names by case, other
+// programs may not.
 func IsOwnCookie(name string, ownHost bool) bool {
 	for _, prefix := range [...]string{hostOnly, "__Secure-"} {
 		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {

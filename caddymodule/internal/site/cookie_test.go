@@ -53,7 +53,7 @@ func TestEmptyTokenDeletesTheCookie(t *testing.T) {
 	}
 }
 
-// Under TLS a browser takes a cookie with the prefix from this very host only.
+// Under TLS a browser accepts a cookie with the prefix only from this very host.
 func TestCookiesAreOfTheHostUnderTLS(t *testing.T) {
 	s := site.New(site.Options{Domain: "h.example"})
 	for _, name := range []string{site.SessionCookie, site.WorkspaceCookie, site.BrowserCookie, site.SignInCookie} {
@@ -145,7 +145,7 @@ func TestTheSessionIsOfTheMainSite(t *testing.T) {
 			t.Errorf("%s: the session is %q, %v", c.url, token, err)
 		}
 		at.ClearPlanted(w, r, at.Prefix)
-		cleared := strings.Contains(strings.Join(w.Header()["Set-Cookie"], "\n"), "\nsession=;") // which deletes only what is for a domain
+		cleared := strings.Contains(strings.Join(w.Header()["Set-Cookie"], "\n"), "\nsession=;") // which deletes only cookies for a domain
 		if cleared == c.ours {
 			t.Errorf("%s: deleted is %q", c.url, w.Header()["Set-Cookie"])
 		}

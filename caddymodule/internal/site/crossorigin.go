@@ -10,27 +10,27 @@ import (
 var crossOrigin http.CrossOriginProtection
 
 // CrossOrigin reports whether a page of another origin makes a request that acts with the user's
-// rights. All it may do is to open an address in a window: a GET that is a top-level navigation.
+// rights. Such a page may only open an address in a window: a GET that is a top-level navigation.
 // Scripts, pictures, frames, forms and WebSockets may not. SameSite cookies do not prevent such
 // requests, because the hosts of all workspaces and of their ports are the same site. Programs send
 // neither Sec-Fetch-Site nor Origin, so their requests are never cross origin.
 //
-// The origin must be that of the host that the request names; one of http is another than
-// that of https. An origin of https may reach this server by http, through a proxy. Behind a proxy
-// that rewrites Host it may also be that of X-Forwarded-Host, if the proxy is trusted. Except on a
-// workspace's own host it may then also be that of the setting main_host.
+// The origin must be that of the host that the request names; http and https are different origins.
+// A request with an https origin may arrive by http, through a proxy. Behind a proxy that rewrites
+// Host it may also be that of X-Forwarded-Host, if the proxy is trusted. Except on a workspace's
+// own host it may then also be that of the setting main_host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
 	origin := HeaderValue(r.Header, "Origin")
 	switch site := HeaderValue(r.Header, "Sec-Fetch-Site"); {
-	case site == "" && origin == "", // a program, or a browser that does not tell
+	case site == "" && origin == "", // a program, or a browser that does not send it
 		site == "same-origin", site == "none":
 		return false
 	case site != "":
 		return !isTopLevel(r)
 	case !strings.HasPrefix(origin, "http://") && !strings.HasPrefix(origin, "https://"):
-		return true // opaque, or that of an app, whose host is not one of the network
+		return true // opaque, or that of an app, whose host is not a network host
 	case strings.HasPrefix(origin, "http://") && a.https:
-		return true // an attacker on the way may have made that page
+		return true // an attacker on the network may have made that page
 	}
 	// The standard library lets all safe methods pass.
 	judged := http.Request{Method: http.MethodPost, Header: r.Header}

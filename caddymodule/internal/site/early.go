@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsEarly reports whether r may be a replay: it came in TLS early data (0-RTT), here or at a proxy that says so (RFC 8470).
-// Such a request must have no effect. The client sends it again when it gets status 425.
+// IsEarly reports whether r may be a replay: it came in TLS early data (0-RTT), here or at a proxy that reports it
+// (RFC 8470). Such a request must have no effect. The client sends it again when it gets status 425.
 //
 // Repeated and invalid values of Early-Data count as 1: a proxy may add a line to one that the client has sent. 0 says that
 // the data was not early.

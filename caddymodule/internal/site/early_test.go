@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestIsEarly: repeated and invalid values of Early-Data are as 1 (RFC 8470, 5.1). A proxy that writes whether data was early
-// writes 0 where it was not.
+// TestIsEarly: repeated and invalid values of Early-Data count as 1 (RFC 8470, 5.1). Some proxies write 0 if data was
+// not early.
 func TestIsEarly(t *testing.T) {
 	for _, c := range []struct {
 		lines []string

@@ -7,15 +7,15 @@ import (
 
 const httpScheme, httpsScheme = "http", "https"
 
-// The headers in which a proxy says which address the browser has asked for.
+// The headers in which a proxy tells the address that the browser requested.
 const forwardedProto, forwardedHost = "X-Forwarded-Proto", "X-Forwarded-Host"
 
-// readForwarded takes what trusted proxies say. Proxies spell the scheme in any case, call it ws or wss for a
-// WebSocket, and several in a row make a list or repeat the header.
+// readForwarded reads the headers of trusted proxies. Proxies spell the scheme in any case, call it ws or wss
+// for a WebSocket, and several in a row make a list or repeat the header.
 //
-// Of the scheme, a list has an entry for each leg of the way: https where any leg has it, because the legs behind the
-// proxy that ends TLS have not. Where public_url says http, all must have it. Of the host, the nearest proxy's entry
-// counts, because a client can have made up the others.
+// A list of schemes has an entry for each hop. The scheme is https if any hop has it, because the hops behind the
+// proxy that terminates TLS do not. If public_url says http, all must have https. For the host, the nearest proxy's
+// entry counts, because a client may have made up the others.
 func (a *Address) readForwarded(proto, host []string) {
 	a.proxied = true
 	https, http := forwardedSchemes(proto)
@@ -26,7 +26,7 @@ func (a *Address) readForwarded(proto, host []string) {
 	}
 }
 
-// forwardedSchemes reports which schemes the entries of X-Forwarded-Proto name. Other words say nothing.
+// forwardedSchemes reports which schemes the entries of X-Forwarded-Proto name. Other words are ignored.
 func forwardedSchemes(lines []string) (https, http bool) {
 	for _, line := range lines {
 		for len(line) > 0 {
@@ -61,10 +61,10 @@ func lastEntry(lines []string) string {
 func unquote(entry string) string { return strings.Trim(entry, " \t\"") }
 
 // NormalizeForwarded replaces the headers of trusted proxies by their parsed values, so that an application reads
-// the same. It does not allocate where both are alike.
+// the same. It does not allocate if both are alike.
 func (a *Address) NormalizeForwarded(h http.Header) {
 	if !a.proxied {
-		return // the proxy to the application says how the request has arrived here
+		return // the proxy to the application tells how the request arrived here
 	}
 	if lines := h[forwardedProto]; lines != nil && (len(lines) != 1 || lines[0] != a.Scheme()) {
 		h[forwardedProto] = []string{a.Scheme()}

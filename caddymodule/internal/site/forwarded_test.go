@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Proxies say the scheme in several ways, and an application reads one.
+// Proxies tell the scheme in several ways, and an application reads one.
 func TestForwardedProto(t *testing.T) {
 	for _, c := range []struct {
 		scheme  string // of public_url
@@ -34,7 +34,7 @@ func TestForwardedProto(t *testing.T) {
 		{"", []string{"httpss", "gopher", "https:"}, true, false},
 		{"", []string{""}, true, false},
 		{"", []string{"https"}, false, false},
-		// public_url decides where the legs of the way differ, and with https altogether.
+		// public_url decides if the hops differ, and always if it is https.
 		{"http", []string{"http, https"}, true, false},
 		{"http", []string{"https"}, true, true},
 		{"https", nil, false, true},
@@ -50,7 +50,7 @@ func TestForwardedProto(t *testing.T) {
 		if at.IsHTTPS() != c.https {
 			t.Errorf("%+v: https is %v", c, at.IsHTTPS())
 		}
-		want := slices.Clone(c.lines) // the proxy to the application replaces what nobody trusted has said
+		want := slices.Clone(c.lines) // the proxy to the application replaces headers from untrusted sources
 		if c.trusted && c.lines != nil {
 			want = []string{map[bool]string{true: "https", false: "http"}[c.https]}
 		}

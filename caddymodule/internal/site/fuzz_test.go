@@ -10,7 +10,7 @@ import (
 // fuzzed is a site with an address of each kind.
 var fuzzed = New(Options{Domain: "ws.example", MainHost: "main.example", PerHost: true})
 
-// FuzzLocalPath asserts that a link for the way back never leaves its host, as browsers read it.
+// FuzzLocalPath asserts that a link back never leaves its host, as browsers read it.
 func FuzzLocalPath(f *testing.F) {
 	for _, s := range []string{"/", "/w/1/?a=b#c", "//evil.example", "/\\evil.example", "/\t/evil.example", "https:evil.example",
 		"/%2f%2fevil.example", "/..//evil.example", "/.//evil.example", "javascript:alert(1)", "/a:b@c"} {

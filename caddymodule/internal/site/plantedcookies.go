@@ -11,11 +11,11 @@ import (
 // Domain it can plant them for its siblings and parents, too. They can carry the name of the
 // session's cookie, and they can be so large that servers refuse every request with them (431).
 // Here they are deleted. A browser deletes a cookie only when it is told its exact domain and path,
-// and tells neither, so all that may be are named.
+// and reveals neither, so all possible ones are named.
 
 const (
-	// cookieRoom is how many bytes of cookies a request may carry that are not ours.
-	// Applications, such as those on Node.js, refuse headers of 16 KiB.
+	// cookieRoom bounds the bytes of cookies in a request that are not ours. Applications, such as
+	// those on Node.js, refuse headers of 16 KiB.
 	cookieRoom = 8 << 10
 	// maxExpired bounds how many names one answer deletes, and deepestPath how many
 	// levels of the path are tried.
@@ -23,14 +23,14 @@ const (
 	// expiryRoom bounds the bytes with which one answer deletes. A page can choose long names,
 	// and browsers refuse an answer whose headers are larger than 256 KiB.
 	expiryRoom = 96 << 10
-	// clearedCookie counts how often the browser was asked to delete cookies a moment ago.
+	// clearedCookie counts how often the browser was asked to delete cookies just now.
 	clearedCookie = "codehub_cleared"
 	// maxRounds bounds that: browsers follow 20 redirects.
 	maxRounds = 9
 )
 
-// ExpireCopies deletes the cookies of a name that the request carries besides the one that the
-// product has set. These are for a domain, or for a part of the paths.
+// ExpireCopies deletes the request's cookies of a name except the one that the product has set. The
+// others are for a domain or a part of the paths.
 func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
 	name = a.CookieName(name)
 	for _, path := range pathsOf(r) {
@@ -46,8 +46,8 @@ func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name stri
 // ClearPlanted deletes cookies that are not ours when there are so many that requests may be
 // refused for them. It reports whether it did and the browser should ask again. It keeps those that
 // the application at prefix (the path of a workspace, or "") may have set for itself. They have no
-// domain, and on the main site a path below the prefix. On the pages of the main site, where no
-// application is (prefix "/"), none are left alone.
+// domain, and on the main site a path below the prefix. On the main site's own pages (prefix "/"),
+// which have no application, it keeps none.
 func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
 	if size(r.Header) <= cookieRoom {
 		return false
@@ -80,7 +80,7 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 	}
 	rounds, _ := strconv.Atoi(Cookie(r.Header, clearedCookie))
 	if rounds > 0 && (room > 0 || rounds >= maxRounds) {
-		return false // it has asked again already, and there was room for all
+		return false // it has already asked again, and the cookies fit now
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: clearedCookie, Value: strconv.Itoa(max(rounds, 0) + 1),
@@ -89,8 +89,8 @@ func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix st
 	return true
 }
 
-// isKept reports whether a cookie is one that the product sets itself. Another one whose
-// name begins alike is planted.
+// isKept reports whether the product itself sets the cookie. Another one with a similar name is
+// planted.
 func (a *Address) isKept(name string) bool {
 	switch strings.TrimPrefix(name, hostOnly) {
 	case WorkspaceCookie, BrowserCookie, SignInCookie, LanguageCookie, clearedCookie:
@@ -123,7 +123,7 @@ func (a *Address) expire(w http.ResponseWriter, name, path, domain string) int {
 	return len("Set-Cookie: \r\n") + len(line)
 }
 
-// pathsOf returns the paths that a cookie may have that comes with r.
+// pathsOf returns the possible paths of a cookie that comes with r.
 func pathsOf(r *http.Request) []string {
 	paths := []string{"/"}
 	path := r.URL.EscapedPath()
@@ -141,8 +141,8 @@ func pathsOf(r *http.Request) []string {
 	return paths
 }
 
-// domainsOf yields the domains that a cookie may have that comes to a host without a port: its
-// own name, and its parents'.
+// domainsOf yields the possible domains of a cookie that comes to a host without a port: its own
+// name, and its parents'.
 func domainsOf(host string) func(yield func(string) bool) {
 	host = strings.ToLower(host)
 	return func(yield func(string) bool) {
@@ -151,7 +151,7 @@ func domainsOf(host string) func(yield func(string) bool) {
 		}
 		for name := host; name != ""; {
 			parent, rest, more := strings.Cut(name, ".")
-			// A name of one label is a public suffix: no browser takes a cookie for it, unless the
+			// A name of one label is a public suffix: no browser accepts a cookie for it unless the
 			// host itself has only that label.
 			if !more && parent != host && parent != DefaultDomain || !yield(name) {
 				return

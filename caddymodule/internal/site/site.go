@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// DefaultDomain is the domain below which workspaces have hosts of their own when
-// no other one is set. Browsers resolve every name below localhost by themselves.
+// DefaultDomain is the domain below which workspaces have hosts of their own by default. Browsers
+// resolve every name below localhost by themselves.
 const DefaultDomain = "localhost"
 
 // The ways in which browsers find workspaces.
@@ -24,18 +24,17 @@ const (
 	HostURL = "host"
 	// PathURL is /w/{id}/ on the main site, which needs one host name only.
 	PathURL = "path"
-	// DefaultWorkspaceURL is the one without a setting.
+	// DefaultWorkspaceURL is the default.
 	DefaultWorkspaceURL = HostURL
 )
 
-// Site knows the addresses of an installation: those of its workspaces and that of
-// the main site, where people sign in. It is immutable. What depends on a request is told by
-// the request's [Address].
+// Site knows the addresses of an installation: those of its workspaces and that of the main site,
+// where people sign in. It is immutable. For everything that depends on a request, see [Address].
 type Site struct {
 	suffix   string // ".<domain>", lower case
 	mainHost string
 	perHost  bool
-	scheme   string // that browsers use, "" where it is not known
+	scheme   string // that browsers use, "" if not known
 	trusted  func(*http.Request) bool
 }
 
@@ -49,11 +48,11 @@ type Options struct {
 	// PerHost says that browsers find workspaces on hosts of their own, and not below
 	// [PathPrefix] of the main site.
 	PerHost bool
-	// Scheme is the one of the setting public_url. With https browsers use https, however requests arrive here.
-	// Default: requests and trusted proxies say it.
+	// Scheme is that of the setting public_url. With https browsers use https, even if requests arrive by http.
+	// Default: requests and trusted proxies tell it.
 	Scheme string
-	// Trusted reports whether a request comes from a trusted proxy, whose
-	// X-Forwarded-Proto and X-Forwarded-Host are believed. It is called for requests with one of them. Default: none is.
+	// Trusted reports whether a request comes from a trusted proxy, whose X-Forwarded-Proto and X-Forwarded-Host are
+	// trusted. It is called for requests with one of them. Default: none is.
 	Trusted func(*http.Request) bool
 }
 

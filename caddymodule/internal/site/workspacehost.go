@@ -58,7 +58,7 @@ func (s *Site) workspaceHost(host string) (h WorkspaceHost, ok bool) {
 			if h.Port = parsePort(first); h.Port != 0 {
 				h.ID = id
 			}
-			return h, true // "0080--ws-…" stands for nothing
+			return h, true // "0080--ws-…" names no port
 		}
 	}
 	if second != "" && strings.IndexByte(label, '.') < 0 {
@@ -121,9 +121,9 @@ const (
 // OwnPath starts the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
-// TicketURL returns the address at which a browser on this workspace's own host gets a ticket.
-// The ticket is good in the browser with this secret's hash. After the ticket is redeemed, the
-// browser is back at the local address back.
+// TicketURL returns the address at which a browser on this workspace's own host gets a ticket. The
+// ticket is good in the browser with this secret's hash. After redeeming it, the browser returns to
+// the local address back.
 func (a *Address) TicketURL(browser, back string) string {
 	q := url.Values{"workspace": {string(a.ID)}, "browser": {browser}, "return": {back}}
 	if a.Port != 0 {
@@ -132,7 +132,7 @@ func (a *Address) TicketURL(browser, back string) string {
 	return a.MainOrigin() + TicketPath + "?" + q.Encode()
 }
 
-// PortURL returns the address of another port of a workspace for people, empty where ports have none.
+// PortURL returns the address of another port of a workspace for people, empty if ports have none.
 func (a *Address) PortURL(id workspace.ID, port int) string {
 	if !a.site.perHost {
 		return ""
@@ -140,8 +140,8 @@ func (a *Address) PortURL(id workspace.ID, port int) string {
 	return a.PortOrigin(id, port) + "/"
 }
 
-// NameURL returns the address of the main site that leads from this host of a name to that of
-// its workspace. There it leads to the local address back.
+// NameURL returns the address of the main site that leads from this host of a name to that of its
+// workspace. From there it leads to the local address back.
 func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }

@@ -23,7 +23,7 @@ func TestWorkspaceHost(t *testing.T) {
 		"3000--4000--ws-" + id + ".h.example": {},
 		"a.3000--ws-" + id + ".h.example":     {},
 		"3000--ws-nothing.h.example":          {Alias: "3000--ws-nothing"},
-		"3000--ann.h.example":                 {Alias: "3000--ann"}, // a workspace that is called 3000
+		"3000--ann.h.example":                 {Alias: "3000--ann"}, // a workspace named 3000
 		"project--ann.h.example":              {Alias: "project--ann"},
 		"Project--Ann.h.example:8080":         {Alias: "project--ann"},
 		"project--.h.example":                 {},

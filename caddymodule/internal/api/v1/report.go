@@ -12,7 +12,7 @@ type UsageReport struct {
 	// From is the first day, in UTC, and To the day after the last.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Items are the workspaces that existed in that time, sorted by the time awake, longest first.
+	// Items are the workspaces of that time, sorted by the time awake, longest first.
 	Items []WorkspaceUsage `json:"items"`
 	// Days are the days on which any workspace existed, with the totals.
 	Days []DayUsage `json:"days"`

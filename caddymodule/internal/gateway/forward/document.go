@@ -41,7 +41,7 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	return d
 }
 
-// begin decides what becomes of the answer, and changes the headers of a page that carries the script. Requests of
+// begin decides how the answer is treated, and changes the headers of a page that carries the script. Requests of
 // a page that cannot carry it count as use. If no page of the workspace reports, its row is updated. begin reports
 // whether the client already has this answer, because the application did not see the request's conditions.
 func (d *document) begin(status int, h http.Header) (unchanged bool) {
