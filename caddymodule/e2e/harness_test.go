@@ -179,13 +179,19 @@ func (in *installation) launch(t testing.TB, output io.Writer) {
 func (in *installation) start(t testing.TB) {
 	t.Helper()
 	in.launch(t, in.log)
-	wait.For(t, "the program serves", func() error {
+	in.awaitOK(t, "/health")
+}
+
+// awaitOK waits until the program answers 200 at a path.
+func (in *installation) awaitOK(t testing.TB, path string) {
+	t.Helper()
+	wait.For(t, "200 at "+path, func() error {
 		select {
 		case <-in.exited:
 			t.Fatal("the program exited")
 		default:
 		}
-		res, err := newHTTPClient(nil).Get(in.url("/health"))
+		res, err := newHTTPClient(nil).Get(in.url(path))
 		if err != nil {
 			return err
 		}
@@ -235,9 +241,10 @@ func (in *installation) url(path string) string {
 	return fmt.Sprintf("http://%s:%d%s", in.domain, in.port, path)
 }
 
-// signIn returns the user with that name, signed in.
+// signIn returns the user with that name, signed in. It waits for a program that is still migrating its database.
 func (in *installation) signIn(t testing.TB, username, password string) *user {
 	t.Helper()
+	in.awaitOK(t, "/health/ready")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

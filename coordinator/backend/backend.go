@@ -40,9 +40,9 @@ type Backend struct {
 	// means that a started container runs, or else the start has failed.
 	Outdated func(ctx context.Context, s StartSpec) bool
 
-	// Release removes what keeps ended containers in the listings after their deletion, for these workspaces or,
+	// RemoveFinalizers removes what keeps ended containers in the listings after their deletion, for these workspaces or,
 	// without ids, for all. It changes nothing before may has returned nil. Nil means that nothing keeps them.
-	Release func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
+	RemoveFinalizers func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
 
 	// Freezer freezes idle containers instead of ending them. Nil means that this backend cannot, and workspaces go to
 	// sleep without dozing first (SPEC 6).

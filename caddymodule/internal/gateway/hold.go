@@ -48,7 +48,7 @@ type hold struct {
 func (h *hold) wait(d decision.Decision, s *decision.Facts, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held && d.Wait != decision.UntilThaw {
-		switch g.Activator.Hold(req.user) {
+		switch g.Activator.Admit(req.user) {
 		case activator.Full:
 			s.Attempt = decision.HoldFull
 			return nil
@@ -172,7 +172,7 @@ func (h *hold) release() {
 		h.span.End()
 		took := time.Since(h.since)
 		h.request.held += took
-		h.gateway.Activator.Release(h.request.user)
+		h.gateway.Activator.Leave(h.request.user)
 		h.gateway.Metrics.Held(clientOf(h.request.kind), took)
 	}
 }

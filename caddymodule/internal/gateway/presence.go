@@ -163,8 +163,8 @@ func readReport(req *request, into any) bool {
 
 // awaitPageState answers GET.
 func (g *Gateway) awaitPageState(req *request) error {
-	req.entry.Hold() // so that its changes arrive even if it sleeps
-	defer req.entry.Release()
+	req.entry.Pin() // so that its changes arrive even if it sleeps
+	defer req.entry.Unpin()
 	query := req.r.URL.Query()
 	g.hear(req, query.Get("tab"))
 	if query.Has("hides") {

@@ -112,7 +112,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 		}
 	}
 	if box != nil && !join {
-		if err := d.sandboxes.Release(ctx, id); err != nil {
+		if err := d.sandboxes.Discard(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -240,6 +240,6 @@ func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string)
 		return err
 	}
 	// A sandbox that stays has no home, and is removed when the next workspace goes to sleep.
-	_ = d.sandboxes.Release(ctx, id)
+	_ = d.sandboxes.Discard(ctx, id)
 	return d.homes.DeleteVolume(ctx, id, opID)
 }

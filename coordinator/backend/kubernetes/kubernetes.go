@@ -55,7 +55,7 @@ func New(o Options) (backend.Backend, error) {
 	selector := selectorOf(map[string]string{spec.LabelInstallation: o.Spec.Installation})
 	b := &Backend{api: api, opts: o.Spec, caches: api.Follow(selector), settings: spec.Settings(o.Spec),
 		resolve: net.DefaultResolver.LookupNetIP}
-	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, Release: b.Release, Outdated: b.Outdated}, nil
+	return backend.Backend{Core: b, KeepIsolated: b.KeepIsolated, RemoveFinalizers: b.RemoveFinalizers, Outdated: b.Outdated}, nil
 }
 
 // Close implements [backend.Core].

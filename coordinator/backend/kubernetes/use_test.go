@@ -56,7 +56,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 			began := time.Now()
 			job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: "op2"}
 			wait.Until(t, "a job may use the volume", func() bool {
-				must(t, b.Release(ctx, always, id))
+				must(t, b.RemoveFinalizers(ctx, always, id))
 				return b.StartJob(ctx, job) == nil
 			})
 			free := time.Since(began)
@@ -130,7 +130,7 @@ func TestNodeGone(t *testing.T) {
 	waits := func(t *testing.T, b backend.Backend, id workspace.ID, reason string) {
 		t.Helper()
 		ctx := backendtest.Context(t)
-		must(t, b.Release(ctx, always))
+		must(t, b.RemoveFinalizers(ctx, always))
 		var pending *workspace.PendingError
 		if err := b.Delete(ctx, id); !errors.As(err, &pending) || pending.Pending.Reason != reason {
 			t.Errorf("deleting it: %v, want to wait for %s", err, reason)
@@ -178,7 +178,7 @@ func TestNodeGone(t *testing.T) {
 		off := append(taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 		must(t, api.Do(t.Context(), http.MethodPatch, nodes+"/"+node, nil, map[string]any{"spec": map[string]any{"taints": off}}, nil))
 		wait.Until(t, "the Pod is gone", func() bool {
-			must(t, b.Release(t.Context(), always))
+			must(t, b.RemoveFinalizers(t.Context(), always))
 			return !e.ContainerExists(t, id)
 		})
 		must(t, b.DeleteVolume(backendtest.Context(t), id, "op"))

@@ -212,7 +212,7 @@ func TestWhatOthersEndIsTold(t *testing.T) {
 					}
 					return there && !k.Running
 				})
-				must(t, b.Release(ctx, always, id))
+				must(t, b.RemoveFinalizers(ctx, always, id))
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.L
 // Run releases ended containers, until ctx ends, and returns nil. The leader runs it, also for containers that
 // belong to no workspace, which the controller ignores.
 func (r *Finalizer) Run(ctx context.Context) error {
-	if r.backend.Release == nil {
+	if r.backend.RemoveFinalizers == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := r.backend.Events(ctx)
-	report.Report(ctx, r.backend.Release(ctx, r.identity))
+	report.Report(ctx, r.backend.RemoveFinalizers(ctx, r.identity))
 	if err != nil {
 		return // the controller reports it
 	}
@@ -74,11 +74,11 @@ func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 				return
 			}
 			// The result for this container says nothing about the others.
-			if err := r.backend.Release(ctx, r.identity, id); err != nil {
+			if err := r.backend.RemoveFinalizers(ctx, r.identity, id); err != nil {
 				report.Report(ctx, err)
 			}
 		case <-tick.C:
-			report.Report(ctx, r.backend.Release(ctx, r.identity))
+			report.Report(ctx, r.backend.RemoveFinalizers(ctx, r.identity))
 		}
 	}
 }

@@ -26,7 +26,7 @@ type kept struct {
 
 func (k *kept) Events(context.Context) (<-chan workspace.ID, error) { return k.events() }
 
-func (k *kept) Release(_ context.Context, _ func(context.Context) error, ids ...workspace.ID) error {
+func (k *kept) RemoveFinalizers(_ context.Context, _ func(context.Context) error, ids ...workspace.ID) error {
 	if len(ids) == 0 {
 		ids = []workspace.ID{""}
 	}
@@ -62,7 +62,9 @@ func TestRelease(t *testing.T) {
 		streams <- first
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(backend.Backend{Core: k, Release: k.Release}, nil, zap.New(logged)).Run(ctx) }()
+		go func() {
+			ended <- New(backend.Backend{Core: k, RemoveFinalizers: k.RemoveFinalizers}, nil, zap.New(logged)).Run(ctx)
+		}()
 		was("at the beginning", "")
 		first <- "a"
 		first <- "b"

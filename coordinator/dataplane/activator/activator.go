@@ -162,7 +162,7 @@ func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, 
 		w.ctx, w.span = a.tracer.Start(tracing.Join(a.ctx, ctx), tracing.Wake,
 			trace.WithAttributes(attribute.String(logkey.Workspace, string(id))))
 		a.wakeUps[id] = w
-		e.Hold() // keeps the entry in the table
+		e.Pin() // keeps the entry in the table
 		if a.ctx.Err() == nil {
 			a.wg.Go(w.guarded)
 		} else {

@@ -454,34 +454,34 @@ func TestHoldIsBounded(t *testing.T) {
 	a.SetMaxHeld(4, 2)
 	for i, c := range []struct {
 		user string
-		want Held
+		want Admission
 	}{
 		{"alice", Granted}, {"alice", Granted}, {"alice", ShareFull}, // she leaves places for others
 		{"bob", Granted}, {"carol", Granted}, {"carol", Full}, {"alice", Full},
 	} {
-		if got := a.Hold(c.user); got != c.want {
+		if got := a.Admit(c.user); got != c.want {
 			t.Errorf("request %d of %s: %v, want %v", i, c.user, got, c.want)
 		}
 	}
 	if a.Held() != 4 {
 		t.Fatalf("%d are held, want 4", a.Held())
 	}
-	a.Release("alice")
-	if a.Hold("alice") != Granted || a.Hold("alice") != Full {
-		t.Error("Release does not make room for exactly one other request")
+	a.Leave("alice")
+	if a.Admit("alice") != Granted || a.Admit("alice") != Full {
+		t.Error("Leave does not make room for exactly one other request")
 	}
 	for _, user := range []string{"alice", "alice", "bob", "carol"} {
-		a.Release(user)
+		a.Leave(user)
 	}
 	if a.Held() != 0 || len(a.held.byUser) != 0 {
 		t.Errorf("%d are held of %v", a.Held(), a.held.byUser)
 	}
 	a.SetMaxHeld(0, 0)
-	if a.Hold("alice") != Full {
+	if a.Admit("alice") != Full {
 		t.Error("a request is held although the limit is 0")
 	}
 	a.SetMaxHeld(5, 0) // the default share is a tenth, but at least one
-	if a.Hold("alice") != Granted || a.Hold("alice") != ShareFull || a.Hold("bob") != Granted {
+	if a.Admit("alice") != Granted || a.Admit("alice") != ShareFull || a.Admit("bob") != Granted {
 		t.Error("the default share is not one of five")
 	}
 }

@@ -11,12 +11,12 @@ type holds struct {
 	limit, perUser int64
 }
 
-// Held is the answer of [Activator.Hold].
-type Held uint8
+// Admission is the answer of [Activator.Admit].
+type Admission uint8
 
 const (
-	// Granted: the request may wait until [Activator.Release].
-	Granted Held = iota
+	// Granted: the request may wait until [Activator.Leave].
+	Granted Admission = iota
 	// Full: the limit for all waiting requests is reached.
 	Full
 	// ShareFull: the limit for this user's waiting requests is reached.
@@ -34,8 +34,8 @@ func (a *Activator) SetMaxHeld(limit, perUser int64) {
 	a.held.limit, a.held.perUser = limit, perUser
 }
 
-// Hold counts a user's request that waits for a workspace. Unless it returns [Granted], it counts nothing.
-func (a *Activator) Hold(user string) Held {
+// Admit counts a user's request that waits for a workspace. Unless it returns [Granted], it counts nothing.
+func (a *Activator) Admit(user string) Admission {
 	h := &a.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,8 +53,8 @@ func (a *Activator) Hold(user string) Held {
 	return Granted
 }
 
-// Release ends a granted [Activator.Hold] of the user.
-func (a *Activator) Release(user string) {
+// Leave ends a granted [Activator.Admit] of the user.
+func (a *Activator) Leave(user string) {
 	h := &a.held
 	h.mu.Lock()
 	defer h.mu.Unlock()

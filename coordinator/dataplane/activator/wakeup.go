@@ -273,7 +273,7 @@ func (w *WakeUp) endLocked(refused *service.LimitError, how metrics.WakeEnd) {
 	w.span.SetAttributes(attribute.Bool(logkey.Ready, st.Ready()))
 	w.span.End()
 	a.Metrics.Ended(w.progress.ended(w.by, how, time.Now()))
-	w.entry.Release()
+	w.entry.Unpin()
 	close(w.done)
 	if refused == nil {
 		delete(a.wakeUps, w.id)

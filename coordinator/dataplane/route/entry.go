@@ -68,7 +68,7 @@ type Entry struct {
 
 	table *Table
 	used  atomic.Int64 // the clock when the entry was last requested, 0 for never
-	holds atomic.Int64
+	pins  atomic.Int64
 	// PageRequests counts the requests over HTTP/1.1 that the workspace's pages have in progress in this process. The gateway
 	// maintains it.
 	PageRequests atomic.Int64
@@ -91,14 +91,14 @@ func (e *Entry) begin(s *State) {
 	}
 }
 
-// Hold keeps the entry in the table until [Entry.Release], so that changes reach the waiting callers. A workspace that ceases to
+// Pin keeps the entry in the table until [Entry.Unpin], so that changes reach the waiting callers. A workspace that ceases to
 // exist still leaves the table, with a last state that says so.
-func (e *Entry) Hold() { e.holds.Add(1) }
+func (e *Entry) Pin() { e.pins.Add(1) }
 
-// Release ends an [Entry.Hold].
-func (e *Entry) Release() {
+// Unpin ends an [Entry.Pin].
+func (e *Entry) Unpin() {
 	e.touch()
-	e.holds.Add(-1)
+	e.pins.Add(-1)
 }
 
 // touch records that the entry was requested. It rarely writes, because all requests of a workspace share the variable.

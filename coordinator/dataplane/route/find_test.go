@@ -226,7 +226,7 @@ func TestTheTableHoldsABoundedNumberThatSleep(t *testing.T) {
 		table := start(t, d, Options{MaxAsleep: 100})
 		<-table.Loaded()
 		held := table.find(t, numbered(0))
-		held.Hold()
+		held.Pin()
 		for n := range 100 {
 			table.find(t, numbered(n))
 		}
@@ -254,7 +254,7 @@ func TestTheTableHoldsABoundedNumberThatSleep(t *testing.T) {
 		table.Changed([]store.Route{d.set(running(numbered(0), "10.0.0.7:80", 1))}, 0)
 		<-was.Changed()
 		table.Changed([]store.Route{d.set(asleep(numbered(0)))}, 0)
-		held.Release()
+		held.Unpin()
 		time.Sleep((idleTicks + 1) * tick)
 		if all, _ := table.size(); all != 1 {
 			t.Errorf("%d are left, want the running one", all)

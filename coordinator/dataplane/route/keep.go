@@ -213,7 +213,7 @@ func (t *Table) age() {
 // evictable reports whether the table may drop the entry: the workspace sleeps, the entry is not held, and it was last requested
 // at the given time or earlier.
 func (e *Entry) evictable(used int64) bool {
-	return e.used.Load() <= used && e.holds.Load() == 0 && !e.State().Awake()
+	return e.used.Load() <= used && e.pins.Load() == 0 && !e.State().Awake()
 }
 
 // makeRoom drops the least recently requested tenth of the sleeping workspaces, and reports whether there is room now. If

@@ -198,7 +198,7 @@ func (t *Table) put(r store.Route, generation uint64) bool {
 	switch now := e.State(); {
 	case !now.Exists():
 		t.forget(r.ID) // everything that waits has seen the state
-	case !now.Awake() && e.used.Load() == 0 && e.holds.Load() == 0:
+	case !now.Awake() && e.used.Load() == 0 && e.pins.Load() == 0:
 		t.forget(r.ID) // nothing holds the entry or is about to
 	}
 	return true

@@ -94,8 +94,8 @@ func (s *Sandboxes) Find(ctx context.Context, id workspace.ID) (*Sandbox, error)
 	return found, nil
 }
 
-// Release removes the sandboxes of the workspace, unless its container has joined them.
-func (s *Sandboxes) Release(ctx context.Context, id workspace.ID) error {
+// Discard removes the sandboxes of the workspace, unless its container has joined them.
+func (s *Sandboxes) Discard(ctx context.Context, id workspace.ID) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
 	}

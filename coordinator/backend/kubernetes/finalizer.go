@@ -16,10 +16,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Release removes this backend's finalizer from the Pods of those workspaces in which nothing runs any more; without
+// RemoveFinalizers removes this backend's finalizer from the Pods of those workspaces in which nothing runs any more; without
 // ids, of all workspaces. Until then a deletion, such as by the drain of a node, does not finish. It calls may before
 // it changes anything. It costs a request for each such Pod and otherwise none. Any number of processes may call it.
-func (b *Backend) Release(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
+func (b *Backend) RemoveFinalizers(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
 		return err
@@ -33,14 +33,14 @@ func (b *Backend) Release(ctx context.Context, may func(context.Context) error, 
 	}
 	var errs []error
 	for _, p := range pods {
-		errs = append(errs, b.release(ctx, p))
+		errs = append(errs, b.removeFinalizer(ctx, p))
 	}
 	return errors.Join(errs...)
 }
 
-// release removes our finalizer from the Pod, which must be releasable. Nothing else does. It changes only the version
+// removeFinalizer removes our finalizer from the Pod, which must be releasable. Nothing else does. It changes only the version
 // of the Pod that was judged.
-func (b *Backend) release(ctx context.Context, p *corev1.Pod) error {
+func (b *Backend) removeFinalizer(ctx context.Context, p *corev1.Pod) error {
 	doing := "letting pod " + p.Name + " go"
 	return retryChanged(ctx, doing, func() error {
 		others := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == spec.Finalizer })
@@ -78,7 +78,7 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Durat
 		})
 		switch {
 		case errors.Is(err, errEnded):
-			if err := b.release(ctx, ended); err != nil {
+			if err := b.removeFinalizer(ctx, ended); err != nil {
 				return err
 			}
 		case errors.Is(err, object.ErrStays) && !lost && grace > object.GoneLimit/2:
