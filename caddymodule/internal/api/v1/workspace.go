@@ -226,7 +226,7 @@ type Work struct {
 	// when.
 	Busy *workspace.Busy `json:"busy"`
 	// How use by people is distinguished from open tabs: "presence", or "traffic" if its pages
-	// cannot report people, so that everything counts.
+	// cannot report whether a person uses them, so that everything counts.
 	PageActivity *workspace.PageActivity `json:"page_activity"`
 }
 
