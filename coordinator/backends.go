@@ -77,7 +77,7 @@ func (o Options) validateBackend() error {
 			"an installation has one, Docker or Kubernetes: leave the options of the other out"))
 	}
 	if store := o.jobStore(); onLoopback(store) {
-		err = errors.Join(err, setting.Errorf("s3 job endpoint", "%s is the storage job's own Pod: "+
+		err = errors.Join(err, setting.Errorf("s3 job_endpoint", "%s is the storage job's own Pod: "+
 			"set s3 job_endpoint to the address of the object store in the cluster", store))
 	}
 	return err

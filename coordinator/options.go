@@ -197,7 +197,7 @@ func (o Options) Validate() error {
 		errs = append(errs, setting.Errorf("redis", "missing; give a Redis URL such as redis://host:6379/0"))
 	}
 	if o.NodeID == "" {
-		errs = append(errs, setting.Errorf("node_id", "the host has no name; set COORDINATOR_NODE_ID"))
+		errs = append(errs, setting.Errorf("coordinator node_id", "the host has no name; set COORDINATOR_NODE_ID"))
 	}
 	return errors.Join(append(errs, leader.CheckShards(o.Shards), auth.Options{SessionTTL: o.SessionTTL}.Validate(),
 		o.Archive.Validate(), o.validateBackend())...)

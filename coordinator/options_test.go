@@ -28,7 +28,7 @@ func TestSettingsReportEverythingAtOnce(t *testing.T) {
 	s.Leader.RetryInterval, s.TTL.Standby, s.Limits.PerUser, s.Reconcile.MaxConcurrent = 0, -time.Second, 0, 0
 	s.Reconcile.Timeouts = nil
 	err := s.Validate()
-	for _, want := range []string{"retry_interval", "standby_ttl", "max_running_per_user", "max_concurrent", "timeouts starting"} {
+	for _, want := range []string{"retry_interval", "ttl standby", "max_running_per_user", "max_concurrent", "timeouts starting"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not mentioned in: %v", want, err)
 		}

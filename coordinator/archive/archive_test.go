@@ -366,7 +366,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, setting := range []string{"s3 bucket", "s3 endpoint", "s3 job endpoint", "s3 prefix", "s3 secret key"} {
+	for _, setting := range []string{"s3 bucket", "s3 endpoint", "s3 job_endpoint", "s3 prefix", "s3 secret_key"} {
 		if !strings.Contains(err.Error(), setting) {
 			t.Errorf("the error does not name %q:\n%v", setting, err)
 		}

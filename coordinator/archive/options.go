@@ -73,7 +73,7 @@ func (o Options) Validate() error {
 	} else if !bucketName.MatchString(o.Bucket) {
 		bad("s3 bucket", "%q is not a bucket's name: use 3 to 63 lower-case letters, digits, dots and dashes", o.Bucket)
 	}
-	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job endpoint", o.JobEndpoint}} {
+	for _, e := range []struct{ name, value string }{{"s3 endpoint", o.Endpoint}, {"s3 job_endpoint", o.JobEndpoint}} {
 		if err := checkEndpoint(e.value); err != nil {
 			bad(e.name, "%w", err)
 		}
@@ -88,7 +88,7 @@ func (o Options) Validate() error {
 		bad("s3 sse", "%w", err)
 	}
 	if (o.AccessKey == "") != (o.SecretKey == "") {
-		bad("s3 access key and s3 secret key", "set both, or neither to use the credentials of the environment")
+		bad("s3 access_key and s3 secret_key", "set both, or neither to use the credentials of the environment")
 	}
 	return errors.Join(errs...)
 }

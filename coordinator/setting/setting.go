@@ -6,7 +6,7 @@ import "fmt"
 
 // Error is what is wrong with the value of one setting.
 type Error struct {
-	// Setting is the setting's name, as the package that owns the value calls it.
+	// Setting is the setting's name in the configuration, such as `docker memory`.
 	Setting string
 	// Err says what is wrong, and what to write instead.
 	Err error

@@ -112,7 +112,7 @@ type App struct {
 }
 
 // appTable lists the settings outside blocks, except those about sign-in and addresses.
-func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+func (a *App) appTable(r *Resolved) []Setting {
 	o, live := &r.Options, &r.Live
 	duration := func(name string, text *Value, dst *time.Duration, min time.Duration, checks ...parse.Check) Setting {
 		return Setting{name, text, dst.String(), "", parse.Duration(dst, min, checks...)}
@@ -126,15 +126,15 @@ func (a *App) appTable(r *Resolved, option, change func(string) parse.Check) []S
 		{"redis_channels wake", &a.RedisChannels.Wake, events.DefaultWakePrefix, "",
 			parse.Text(&o.WakePrefix, channelPrefix)},
 		{"installation", &a.Installation, defaultInstallation, "",
-			parse.Text(&o.Docker.Installation, option("docker installation"))},
+			parse.Text(&o.Docker.Installation)},
 		{"admin_password", &a.AdminPassword, "", "", parse.Text(&live.AdminPassword)},
-		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL), option("session_ttl")),
-		duration("audit_retention", &a.AuditRetention, &live.AuditRetention, 0, change("audit_retention")),
+		duration("session_ttl", &a.SessionTTL, &o.SessionTTL, 0, notZero(&o.SessionTTL)),
+		duration("audit_retention", &a.AuditRetention, &live.AuditRetention, 0),
 		{"activity", &a.ActivityMode, string(live.Activity.Mode), "",
 			parse.Text((*string)(&live.Activity.Mode), parse.OneOf(string(activity.Presence), string(activity.Traffic)))},
 		duration("activity_flush_interval", &a.ActivityFlushInterval, &live.Activity.FlushInterval, shortestInterval),
 		duration("sse_heartbeat_interval", &a.SSEHeartbeatInterval, &r.Heartbeat, shortestInterval),
-		duration("route_lease", &a.RouteLease, &live.RouteLease, 0, change("route_lease")),
+		duration("route_lease", &a.RouteLease, &live.RouteLease, 0),
 		duration("ttl doze", &a.TTL.Doze, &live.TTL.Doze, 0),
 		duration("ttl standby", &a.TTL.Standby, &live.TTL.Standby, shortestTTL),
 		duration("ttl archive", &a.TTL.Archive, &live.TTL.Archive, shortestTTL),

@@ -65,13 +65,13 @@ type Coordinator struct {
 
 // coordinatorTable lists the settings of the background work; see [App.Table]. Settings that can
 // change while the process runs have their defaults in r.
-func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+func (a *App) coordinatorTable(r *Resolved) []Setting {
 	c, o, live := &a.Coordinator, &r.Options, &r.Live
 	interval := func(name string, text *Value, dst *time.Duration) Setting {
 		return Setting{"coordinator " + name, text, dst.String(), "", parse.Duration(dst, shortestInterval)}
 	}
 	number := func(name string, text *Value, dst *int) Setting {
-		return Setting{"coordinator " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
+		return Setting{"coordinator " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst)}
 	}
 	work, gc := &live.Reconcile, &live.GC
 	starting := work.Timeouts[workspace.OpStarting]
@@ -79,7 +79,7 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		{"coordinator node_id", &c.NodeID, "", "", parse.Text(&o.NodeID)},
 		{"coordinator lock_id", &c.LockID, fmt.Sprint(o.LockID), "", parse.Integer(&o.LockID, notZero(&o.LockID))},
 		{"coordinator shards", &c.Shards, fmt.Sprint(o.Shards), "",
-			parse.Integer(&o.Shards, notZero(&o.Shards), option("shards"))},
+			parse.Integer(&o.Shards, notZero(&o.Shards))},
 		interval("retry_interval", &c.RetryInterval, &live.Leader.RetryInterval),
 		interval("idle_interval", &c.IdleInterval, &work.IdleInterval),
 		interval("active_interval", &c.ActiveInterval, &work.ActiveInterval),
@@ -88,12 +88,12 @@ func (a *App) coordinatorTable(r *Resolved, option, change func(string) parse.Ch
 		interval("gc_delay", &c.GCDelay, &gc.Delay),
 		interval("undelete_for", &c.UndeleteFor, &gc.UndeleteFor),
 		number("keep_archives", &c.KeepArchives, &gc.Keep),
-		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay, change("scrub"))},
+		{"coordinator scrub", &c.Scrub, "20GiB", "", parse.Size(&live.Scrub.BytesPerDay)},
 		number("max_concurrent", &c.MaxConcurrent, &work.MaxConcurrent),
 		number("max_jobs", &c.MaxJobs, &work.MaxJobs),
 		number("max_retry", &c.MaxRetry, &work.MaxRetry),
 		{"coordinator max_loss_share", &c.MaxLossShare, fmt.Sprint(work.MaxLossShare), "",
-			parse.Fraction(&work.MaxLossShare, change("max_loss_share"))},
+			parse.Fraction(&work.MaxLossShare)},
 		{"timeouts starting", &a.Timeouts.Starting, starting.String(), "", func(text string) error {
 			err := parse.Duration(&starting, shortestTTL)(text)
 			work.Timeouts[workspace.OpStarting] = starting

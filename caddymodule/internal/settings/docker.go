@@ -86,40 +86,39 @@ type workloadOptions struct {
 }
 
 // table lists the settings for the backend of that name. Its values go to o.
-func (w *Workload) table(engine string, o workloadOptions, check func(string) parse.Check) []Setting {
+func (w *Workload) table(engine string, o workloadOptions) []Setting {
 	name := func(option string) string { return engine + " " + option }
 	return []Setting{
 		{name("workspace_image"), &w.WorkspaceImage, defaultWorkspaceImage, "",
-			parse.Text(o.image, check("workspace_image"))},
+			parse.Text(o.image)},
 		{name("workspace_port"), &w.WorkspacePort, fmt.Sprint(spec.DefaultPort), "",
-			parse.Integer(o.port, notZero(o.port), check("workspace_port"))},
-		{name("job_image"), &w.JobImage, spec.DefaultJobImage, "", parse.Text(o.jobImage, check("job_image"))},
-		{name("memory"), &w.Memory, defaultWorkspaceMemory, "", parse.Size(o.memory, check("memory"))},
-		{name("cpus"), &w.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(o.cpus, check("cpus"))},
-		{name("stop_grace"), &w.StopGrace, backend.DefaultStopGrace.String(), "", parse.Duration(o.stopGrace, 0, check("stop_grace"))},
+			parse.Integer(o.port, notZero(o.port))},
+		{name("job_image"), &w.JobImage, spec.DefaultJobImage, "", parse.Text(o.jobImage)},
+		{name("memory"), &w.Memory, defaultWorkspaceMemory, "", parse.Size(o.memory)},
+		{name("cpus"), &w.CPUs, defaultWorkspaceCPUs, "", parse.CPUs(o.cpus)},
+		{name("stop_grace"), &w.StopGrace, backend.DefaultStopGrace.String(), "", parse.Duration(o.stopGrace, 0)},
 	}
 }
 
 // dockerTable lists the settings of Docker; see [App.Table].
-func (a *App) dockerTable(r *Resolved, option func(string) parse.Check) []Setting {
+func (a *App) dockerTable(r *Resolved) []Setting {
 	e, o := &a.Docker, &r.Options.Docker
-	check := func(name string) parse.Check { return option("docker " + strings.ReplaceAll(name, "_", " ")) }
 	of := workloadOptions{&o.Image, &o.JobImage, &o.Port, &o.MemoryBytes, &o.NanoCPUs, &o.StopGrace}
-	return append(e.Workload.table("docker", of, check), []Setting{
-		{"docker host", &e.Host, "", "", parse.Text(&o.Host, check("host"))},
-		{"docker network", &e.Network, "", "", parse.Text(&o.Network, check("network"))},
-		{"docker subnet", &e.Subnet, "", "", parse.Text(&o.Subnet, check("subnet"))},
-		{"docker job_network", &e.JobNetwork, "", "", parse.Text(&o.JobNetwork, check("job network"))},
+	return append(e.Workload.table("docker", of), []Setting{
+		{"docker host", &e.Host, "", "", parse.Text(&o.Host)},
+		{"docker network", &e.Network, "", "", parse.Text(&o.Network)},
+		{"docker subnet", &e.Subnet, "", "", parse.Text(&o.Subnet)},
+		{"docker job_network", &e.JobNetwork, "", "", parse.Text(&o.JobNetwork)},
 		{"docker publish", &e.Publish, spec.PublishNone, "", func(text string) error {
 			o.Publish = text
 			if strings.Contains(text, "-") {
 				o.Publish, o.PublishPorts = spec.PublishLoopback, text
 			}
-			return check("publish")(text)
+			return nil
 		}},
-		{"docker warm", &e.Warm, fmt.Sprint(spec.DefaultWarm), "", parse.Integer(&o.Warm, check("warm"))},
-		{"docker pids", &e.Pids, defaultWorkspacePids, "", parse.Integer(&o.PidsLimit, check("pids"))},
-		{"docker disk", &e.Disk, "0", "", parse.Size(&o.DiskBytes, check("disk"))},
-		{"docker home", &e.Home, "0", "", parse.Size(&o.HomeBytes, check("home"))},
+		{"docker warm", &e.Warm, fmt.Sprint(spec.DefaultWarm), "", parse.Integer(&o.Warm)},
+		{"docker pids", &e.Pids, defaultWorkspacePids, "", parse.Integer(&o.PidsLimit)},
+		{"docker disk", &e.Disk, "0", "", parse.Size(&o.DiskBytes)},
+		{"docker home", &e.Home, "0", "", parse.Size(&o.HomeBytes)},
 	}...)
 }

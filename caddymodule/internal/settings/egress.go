@@ -34,13 +34,10 @@ var listSettings = map[string]bool{"egress allow": true, "egress deny": true, "e
 // egressTable lists the settings about what a workspace reaches.
 func (a *App) egressTable(r *Resolved) []Setting {
 	o, e := &r.Options.Docker, &a.Egress
-	check := func(name string) parse.Check {
-		return parse.Owner(func() error { return r.Options.Validate() }, name)
-	}
 	return []Setting{
-		{"egress enforce", &e.Enforce, egress.EnforceAuto, "", parse.Text(&o.Egress.Enforce, check("egress enforce"))},
-		{"egress allow", &e.Allow, "", "", parse.Text(&o.Egress.Allow, check("egress allow"))},
-		{"egress deny", &e.Deny, "", "", parse.Text(&o.Egress.Deny, check("egress deny"))},
-		{"egress gateway", &e.Gateway, "", "", parse.Text(&o.Egress.Gateways, check("egress gateway"))},
+		{"egress enforce", &e.Enforce, egress.EnforceAuto, "", parse.Text(&o.Egress.Enforce)},
+		{"egress allow", &e.Allow, "", "", parse.Text(&o.Egress.Allow)},
+		{"egress deny", &e.Deny, "", "", parse.Text(&o.Egress.Deny)},
+		{"egress gateway", &e.Gateway, "", "", parse.Text(&o.Egress.Gateways)},
 	}
 }

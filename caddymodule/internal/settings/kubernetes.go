@@ -81,24 +81,21 @@ type Kubernetes struct {
 func (a *App) kubernetesTable(r *Resolved) []Setting {
 	k, o := &a.Kubernetes, &r.kubernetes
 	s := &o.Spec
-	check := func(name string) parse.Check {
-		return parse.Owner(func() error { return r.kubernetes.Validate() }, "kubernetes "+name)
-	}
 	text := func(name string, text *Value, dst *string, def string) Setting {
-		return Setting{"kubernetes " + name, text, def, "", parse.Text(dst, check(name))}
+		return Setting{"kubernetes " + name, text, def, "", parse.Text(dst)}
 	}
 	size := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
-		return Setting{"kubernetes " + name, text, def, "", parse.Size(dst, append(more, check(name))...)}
+		return Setting{"kubernetes " + name, text, def, "", parse.Size(dst, more...)}
 	}
 	cpus := func(name string, text *Value, dst *int64, def string, more ...parse.Check) Setting {
-		return Setting{"kubernetes " + name, text, def, "", parse.CPUs(dst, append(more, check(name))...)}
+		return Setting{"kubernetes " + name, text, def, "", parse.CPUs(dst, more...)}
 	}
 	number := func(name string, text *Value, dst *int64, def int64) Setting {
-		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst), check(name))}
+		return Setting{"kubernetes " + name, text, fmt.Sprint(def), "", parse.Integer(dst, notZero(dst))}
 	}
 	bytes := func(n int64) string { return units.BytesSize(float64(n)) }
 	of := workloadOptions{&s.Image, &s.JobImage, &s.Port, &s.MemoryBytes, &s.NanoCPUs, &s.StopGrace}
-	return append(k.Workload.table("kubernetes", of, check), []Setting{
+	return append(k.Workload.table("kubernetes", of), []Setting{
 		text("kubeconfig", &k.Kubeconfig, &o.Kubeconfig, ""),
 		text("context", &k.Context, &o.Context, ""),
 		text("namespace", &k.Namespace, &o.Namespace, ""),

@@ -66,14 +66,30 @@ type Resolved struct {
 // the package that uses the value, if it has any.
 func (a *App) Table(r *Resolved) []Setting {
 	r.Live, r.Heartbeat = coordinator.DefaultSettings(), events.DefaultHeartbeat
-	o, live := &r.Options, &r.Live
+	o := &r.Options
 	o.SessionTTL, o.LockID, o.Shards = auth.DefaultSessionTTL, leader.DefaultLockID, leader.DefaultShards
-	option := func(name string) parse.Check { return parse.Owner(func() error { return o.Validate() }, name) }
-	change := func(name string) parse.Check { return parse.Owner(func() error { return live.Validate() }, name) }
-	return slices.Concat(a.appTable(r, option, change), a.brandTable(r), a.signInTable(r), a.identityTable(r), a.siteTable(r),
-		a.storeTable(r, option, change), a.encryptionTable(r), a.dockerTable(r, option), a.kubernetesTable(r),
-		a.egressTable(r), a.volumeTable(r, change), a.coordinatorTable(r, option, change), a.workTable(r, change),
-		a.limitTable(r, change))
+	table := slices.Concat(a.appTable(r), a.brandTable(r), a.signInTable(r), a.identityTable(r), a.siteTable(r),
+		a.storeTable(r), a.encryptionTable(r), a.dockerTable(r), a.kubernetesTable(r), a.egressTable(r), a.volumeTable(r),
+		a.coordinatorTable(r), a.workTable(r), a.limitTable(r))
+	for i := range table {
+		table[i].Parse = r.owned(table[i].Name, table[i].Parse)
+	}
+	return table
+}
+
+// owned returns a parser that also refuses what the package that owns the value refuses.
+func (r *Resolved) owned(name string, read parse.Parser) parse.Parser {
+	validate := func() error { return errors.Join(r.Options.Validate(), r.Live.Validate(), r.OIDC.Validate()) }
+	if strings.HasPrefix(name, "kubernetes ") {
+		validate = func() error { return r.kubernetes.Validate() }
+	}
+	check := parse.Owner(validate, name)
+	return func(text string) error {
+		if err := read(text); err != nil {
+			return err
+		}
+		return check(text)
+	}
 }
 
 // Resolve resolves every setting of the app, and then checks those that depend on one another.

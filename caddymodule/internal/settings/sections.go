@@ -48,20 +48,20 @@ type S3 struct {
 }
 
 // storeTable lists the settings of the object store.
-func (a *App) storeTable(r *Resolved, option, change func(string) parse.Check) []Setting {
+func (a *App) storeTable(r *Resolved) []Setting {
 	s, o, live := &a.S3, &r.Options.Archive, &r.Live.Archive
 	return []Setting{
-		{"s3 endpoint", &s.Endpoint, "", "", parse.Text(&o.Endpoint, option("s3 endpoint"))},
+		{"s3 endpoint", &s.Endpoint, "", "", parse.Text(&o.Endpoint)},
 		{"s3 region", &s.Region, archive.DefaultRegion, "", parse.Text(&o.Region)},
-		{"s3 bucket", &s.Bucket, defaultBucket, "", parse.Text(&o.Bucket, option("s3 bucket"))},
-		{"s3 prefix", &s.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Prefix, option("s3 prefix"))},
+		{"s3 bucket", &s.Bucket, defaultBucket, "", parse.Text(&o.Bucket)},
+		{"s3 prefix", &s.Prefix, archive.DefaultPrefix, "", parse.Text(&o.Prefix)},
 		{"s3 path_style", &s.PathStyle, "", "", parse.Bool(&o.PathStyle)},
 		{"s3 access_key", &s.AccessKey, "", "", parse.Text(&o.AccessKey)},
 		{"s3 secret_key", &s.SecretKey, "", "", parse.Text(&o.SecretKey)},
-		{"s3 job_endpoint", &s.JobEndpoint, "", "", parse.Text(&o.JobEndpoint, option("s3 job endpoint"))},
-		{"s3 verify", &s.Verify, live.Verify, "", parse.Text(&live.Verify, change("s3 verify"))},
+		{"s3 job_endpoint", &s.JobEndpoint, "", "", parse.Text(&o.JobEndpoint)},
+		{"s3 verify", &s.Verify, live.Verify, "", parse.Text(&live.Verify)},
 		{"s3 ca", &s.CA, "", "", parse.Text(&r.storeCA)},
-		{"s3 sse", &s.SSE, "", "", parse.Text(&o.SSE, option("s3 sse"))},
+		{"s3 sse", &s.SSE, "", "", parse.Text(&o.SSE)},
 	}
 }
 
@@ -103,10 +103,10 @@ type Limits struct {
 }
 
 // limitTable lists the settings that bound the workspaces and the requests that wait for them.
-func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting {
+func (a *App) limitTable(r *Resolved) []Setting {
 	l, live := &a.Limits, &r.Live
 	number := func(name string, text *Value, dst *int) Setting {
-		return Setting{"limits " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst, change(name))}
+		return Setting{"limits " + name, text, fmt.Sprint(*dst), "", parse.Integer(dst)}
 	}
 	return []Setting{
 		number("max_running_per_user", &l.MaxRunningPerUser, &live.Limits.PerUser),
@@ -114,7 +114,7 @@ func (a *App) limitTable(r *Resolved, change func(string) parse.Check) []Setting
 		number("max_dozing_per_user", &l.MaxDozingPerUser, &live.Limits.Dozing.PerUser),
 		number("max_dozing_global", &l.MaxDozingGlobal, &live.Limits.Dozing.Global),
 		number("max_workspaces_per_user", &l.MaxWorkspacesPerUser, &live.Limits.Workspaces),
-		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld, change("max_held"))},
+		{"limits max_held", &l.MaxHeld, fmt.Sprint(live.MaxHeld), "", parse.Integer(&live.MaxHeld)},
 	}
 }
 

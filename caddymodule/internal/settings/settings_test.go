@@ -257,7 +257,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "coordinator max_jobs": must be at least 1, not 0`:       func(a *App) { a.Coordinator.MaxJobs = "0" },
 		`setting "limits max_held": must be at least 0, not -1`:           func(a *App) { a.Limits.MaxHeld = "-1" },
 		`setting "s3 bucket": "a" is not a bucket's name`:                 func(a *App) { a.S3.Bucket = "a" },
-		`s3 access key and s3 secret key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },
+		`s3 access_key and s3 secret_key: set both`:                       func(a *App) { a.S3.AccessKey = "id" },
 		`setting "s3 job_endpoint": must hold neither credentials`:        func(a *App) { a.S3.JobEndpoint = "http://a:b@c" },
 		`setting "s3 sse": "aes" is unknown: write s3, kms, or kms and`:   func(a *App) { a.S3.SSE = "aes" },
 		`setting "s3 sse": s3 takes no key, because the store has its`:    func(a *App) { a.S3.SSE = "s3 key" },
@@ -285,7 +285,7 @@ func TestOwnersRulesAreReportedAsTheSettings(t *testing.T) {
 		`setting "egress allow": "git.corp:443" is not a dest`:    func(a *App) { a.Egress.Allow = "git.corp:443" },
 		`setting "backend": an installation has one backend`:      func(a *App) { a.Docker.Memory = "1GiB" },
 		`setting "backend": "podman" is not known: write docker`:  func(a *App) { a.Backend = "podman" },
-		`s3 job endpoint: http://127.0.0.1:9 is the storage`:      func(a *App) { a.S3.Endpoint = "http://127.0.0.1:9" },
+		`s3 job_endpoint: http://127.0.0.1:9 is the storage`:      func(a *App) { a.S3.Endpoint = "http://127.0.0.1:9" },
 	} {
 		a := required()
 		a.Backend = "kubernetes"

@@ -63,8 +63,7 @@ func (a *App) signInTable(r *Resolved) []Setting {
 	return []Setting{
 		{"sign_in password", &a.SignIn.Password, "true", "", parse.Bool(&r.Passwords)},
 		{"sign_in exempt_networks", &a.SignIn.ExemptNetworks, "", "", networks(&r.Live.SignInExempt)},
-		{"oidc issuer", &o.Issuer, "", "",
-			parse.Text(&s.Issuer, parse.Owner(func() error { return s.Validate() }, "oidc issuer"))},
+		{"oidc issuer", &o.Issuer, "", "", parse.Text(&s.Issuer)},
 		{"oidc client_id", &o.ClientID, "", "", parse.Text(&s.ClientID)},
 		{"oidc client_secret", &o.ClientSecret, "", "", parse.Text(&s.ClientSecret)},
 		{"oidc scopes", &o.Scopes, defaultScopes, "", list(&s.Scopes)},

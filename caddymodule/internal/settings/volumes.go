@@ -20,15 +20,15 @@ type DiskPressure struct {
 }
 
 // volumeTable lists the settings about the sizes of homes, their disk and memory; see [App.Table].
-func (a *App) volumeTable(r *Resolved, change func(string) parse.Check) []Setting {
+func (a *App) volumeTable(r *Resolved) []Setting {
 	live := &r.Live
 	share := func(n float64) string { return fmt.Sprintf("%g%%", n*100) }
 	return []Setting{
-		{"home_warn", &a.HomeWarn, "0", "", parse.Size(&live.HomeWarn, change("home_warn"))},
+		{"home_warn", &a.HomeWarn, "0", "", parse.Size(&live.HomeWarn)},
 		{"disk_pressure archive_at", &a.DiskPressure.ArchiveAt, share(pressure.DefaultArchiveAt), "",
 			parse.Percent(&live.Pressure.ArchiveAt)},
 		{"disk_pressure stop_at", &a.DiskPressure.StopAt, share(pressure.DefaultStopAt), "",
-			parse.Percent(&live.Pressure.StopAt, change("disk_pressure stop_at"))},
-		{"memory_pressure", &a.MemoryPressure, share(scarcity.DefaultAt), "", parse.Percent(&live.Scarcity.At, change("memory_pressure"))},
+			parse.Percent(&live.Pressure.StopAt)},
+		{"memory_pressure", &a.MemoryPressure, share(scarcity.DefaultAt), "", parse.Percent(&live.Scarcity.At)},
 	}
 }

@@ -21,21 +21,21 @@ type Work struct {
 const noCommands = "none"
 
 // workTable lists the settings about work.
-func (a *App) workTable(r *Resolved, change func(name string) parse.Check) []Setting {
+func (a *App) workTable(r *Resolved) []Setting {
 	live := &r.Live
 	work := &live.TTL.Work
 	text := func(v any) string { return fmt.Sprint(v) }
 	return []Setting{
 		{"ttl keep_awake_max", &a.TTL.KeepAwakeMax, text(live.MaxKeepAwake), "",
-			parse.Duration(&live.MaxKeepAwake, 0, change("ttl keep_awake_max"))},
-		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0, change("work cap"))},
+			parse.Duration(&live.MaxKeepAwake, 0)},
+		{"work cap", &a.Work.Cap, text(work.Cap), "", parse.Duration(&work.Cap, 0)},
 		{"work keep_awake_commands", &a.Work.KeepAwakeCommands, strings.Join(work.Commands, ","), "",
 			func(text string) error {
 				work.Commands = nil
 				if text != noCommands {
 					work.Commands = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 				}
-				return change("work keep_awake_commands")(text)
+				return nil
 			}},
 	}
 }

@@ -110,22 +110,22 @@ func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Dela
 func (s Settings) Validate() error {
 	var errs []error
 	if s.Interval <= 0 {
-		errs = append(errs, setting.Errorf("gc_interval", "%s; give a duration above zero, such as 4h", s.Interval))
+		errs = append(errs, setting.Errorf("coordinator gc_interval", "%s; give a duration above zero, such as 4h", s.Interval))
 	}
 	if s.Delay <= 0 {
-		errs = append(errs, setting.Errorf("gc_delay", "%s; give a duration above zero, such as 2h", s.Delay))
+		errs = append(errs, setting.Errorf("coordinator gc_delay", "%s; give a duration above zero, such as 2h", s.Delay))
 	}
 	if s.UndeleteFor <= 0 {
-		errs = append(errs, setting.Errorf("undelete_for", "%s; give a duration above zero, such as 7d", s.UndeleteFor))
+		errs = append(errs, setting.Errorf("coordinator undelete_for", "%s; give a duration above zero, such as 7d", s.UndeleteFor))
 	}
 	if s.Keep < 1 || s.Keep > MaxKeep {
-		errs = append(errs, setting.Errorf("keep_archives", "%d; give a number from 1 to %d: that many archives of each "+
+		errs = append(errs, setting.Errorf("coordinator keep_archives", "%d; give a number from 1 to %d: that many archives of each "+
 			"workspace are kept", s.Keep, MaxKeep))
 	}
 	return errors.Join(errs...)
 }
 
-// orDefault replaces each value that cannot be.
+// orDefault replaces each value that is out of range.
 func (s Settings) orDefault() Settings {
 	if s.Interval <= 0 {
 		s.Interval = DefaultInterval

@@ -68,7 +68,7 @@ func DefaultSettings() Settings { return Settings{RetryInterval: DefaultRetryInt
 // Validate returns what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.RetryInterval <= 0 {
-		return setting.Errorf("retry_interval", "%s; give a duration above zero, such as 5s", s.RetryInterval)
+		return setting.Errorf("coordinator retry_interval", "%s; give a duration above zero, such as 5s", s.RetryInterval)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (o Options) Validate() error {
 		errs = append(errs, setting.Errorf("leader", "no database connection is configured"))
 	}
 	if o.Node == "" {
-		errs = append(errs, setting.Errorf("node_id", "the host has no name; set COORDINATOR_NODE_ID"))
+		errs = append(errs, setting.Errorf("coordinator node_id", "the host has no name; set COORDINATOR_NODE_ID"))
 	}
 	if o.LeaseDuration < minLease {
 		errs = append(errs, setting.Errorf("leader", "a lease duration of %s is shorter than %s", o.LeaseDuration, minLease))
@@ -140,7 +140,7 @@ func (o Options) Validate() error {
 // CheckShards returns an error if the number of shards is invalid; it names the option.
 func CheckShards(n int) error {
 	if n < 1 || n > MaxShards {
-		return setting.Errorf("shards", "%d; give a number from 1 to %d", n, MaxShards)
+		return setting.Errorf("coordinator shards", "%d; give a number from 1 to %d", n, MaxShards)
 	}
 	return nil
 }

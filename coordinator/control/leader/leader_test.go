@@ -335,7 +335,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 		t.Error(err)
 	}
 	for _, d := range []time.Duration{0, -time.Second} {
-		if err := (leader.Settings{RetryInterval: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "retry_interval: ") {
+		if err := (leader.Settings{RetryInterval: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "coordinator retry_interval: ") {
 			t.Errorf("%s: %v", d, err)
 		}
 	}

@@ -103,19 +103,19 @@ func (s Settings) Validate() error {
 			errs = append(errs, setting.Errorf(name, "must be at least 1, not %d", n))
 		}
 	}
-	duration("idle_interval", s.IdleInterval)
-	duration("active_interval", s.ActiveInterval)
+	duration("coordinator idle_interval", s.IdleInterval)
+	duration("coordinator active_interval", s.ActiveInterval)
 	duration("timeouts starting", s.Timeouts[workspace.OpStarting])
 	if s.HomeWarn < 0 {
 		errs = append(errs, setting.Errorf("home_warn", "must be a size such as 20GiB, or 0 for no warning, not %d",
 			s.HomeWarn))
 	}
 	if !(s.MaxLossShare > 0 && s.MaxLossShare <= 1) {
-		errs = append(errs, setting.Errorf("max_loss_share", "must be above 0 and at most 1, such as 0.5, not %v",
+		errs = append(errs, setting.Errorf("coordinator max_loss_share", "must be above 0 and at most 1, such as 0.5, not %v",
 			s.MaxLossShare))
 	}
-	count("max_concurrent", s.MaxConcurrent)
-	count("max_jobs", s.MaxJobs)
-	count("max_retry", s.MaxRetry)
+	count("coordinator max_concurrent", s.MaxConcurrent)
+	count("coordinator max_jobs", s.MaxJobs)
+	count("coordinator max_retry", s.MaxRetry)
 	return errors.Join(errs...)
 }

@@ -45,7 +45,7 @@ func DefaultSettings() Settings { return Settings{BytesPerDay: DefaultBytesPerDa
 // Validate returns what is wrong with the settings, under the option's name.
 func (s Settings) Validate() error {
 	if s.BytesPerDay < 0 {
-		return setting.Errorf("scrub", "%d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
+		return setting.Errorf("coordinator scrub", "%d; give a number of bytes per day, such as 20GiB, or 0 to read nothing back",
 			s.BytesPerDay)
 	}
 	return nil

@@ -341,7 +341,7 @@ func TestSettings(t *testing.T) {
 	if err := (scrub.Settings{}).Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := (scrub.Settings{BytesPerDay: -1}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "scrub: ") {
+	if err := (scrub.Settings{BytesPerDay: -1}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "coordinator scrub: ") {
 		t.Errorf("%v", err)
 	}
 }

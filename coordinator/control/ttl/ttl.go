@@ -125,13 +125,13 @@ func (s Settings) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"ttl_interval", s.Interval}, {"standby_ttl", s.Standby}, {"archive_ttl", s.Archive}} {
+	}{{"coordinator ttl_interval", s.Interval}, {"ttl standby", s.Standby}, {"ttl archive", s.Archive}} {
 		if d.value <= 0 {
 			errs = append(errs, setting.Errorf(d.name, "must be a duration above zero, such as 10m, not %s", d.value))
 		}
 	}
 	if s.Doze < 0 {
-		errs = append(errs, setting.Errorf("doze_ttl", "must be a duration, such as 5m, or 0 for none, not %s", s.Doze))
+		errs = append(errs, setting.Errorf("ttl doze", "must be a duration, such as 5m, or 0 for none, not %s", s.Doze))
 	}
 	return errors.Join(append(errs, s.Work.Validate())...)
 }

@@ -362,7 +362,7 @@ func TestSettingsAreValidatedTogether(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	err := ttl.Settings{Standby: -time.Second}.Validate()
-	for _, want := range []string{"ttl_interval", "standby_ttl", "archive_ttl"} {
+	for _, want := range []string{"coordinator ttl_interval", "ttl standby", "ttl archive"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not mentioned in: %v", want, err)
 		}

@@ -38,7 +38,7 @@ const (
 // valid and means that no request is held.
 func CheckMaxHeld(n int64) error {
 	if n < 0 {
-		return setting.Errorf("max_held", "must be at least 0, not %d", n)
+		return setting.Errorf("limits max_held", "must be at least 0, not %d", n)
 	}
 	return nil
 }

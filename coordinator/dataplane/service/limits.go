@@ -40,20 +40,20 @@ func DefaultLimits() Limits {
 func (l Limits) Validate() error {
 	var errs []error
 	if l.PerUser < 1 {
-		errs = append(errs, setting.Errorf("max_running_per_user", "must be at least 1, not %d", l.PerUser))
+		errs = append(errs, setting.Errorf("limits max_running_per_user", "must be at least 1, not %d", l.PerUser))
 	}
 	if l.Global < 1 {
-		errs = append(errs, setting.Errorf("max_running_global", "must be at least 1, not %d", l.Global))
+		errs = append(errs, setting.Errorf("limits max_running_global", "must be at least 1, not %d", l.Global))
 	}
 	if l.Workspaces < 0 {
 		errs = append(errs,
-			setting.Errorf("max_workspaces_per_user", "must be at least 0, which means no limit, not %d", l.Workspaces))
+			setting.Errorf("limits max_workspaces_per_user", "must be at least 0, which means no limit, not %d", l.Workspaces))
 	}
 	if l.Dozing.PerUser < 1 {
-		errs = append(errs, setting.Errorf("max_dozing_per_user", "must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.PerUser))
+		errs = append(errs, setting.Errorf("limits max_dozing_per_user", "must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.PerUser))
 	}
 	if l.Dozing.Global < 1 {
-		errs = append(errs, setting.Errorf("max_dozing_global", "must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.Global))
+		errs = append(errs, setting.Errorf("limits max_dozing_global", "must be at least 1, not %d; ttl doze 0 turns dozing off", l.Dozing.Global))
 	}
 	return errors.Join(errs...)
 }

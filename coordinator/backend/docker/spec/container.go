@@ -127,7 +127,7 @@ func Job(o Options, s backend.JobSpec, network string) Container {
 			SecurityOpt:    []string{"no-new-privileges"},
 			ReadonlyRootfs: true,
 			Resources: container.Resources{
-				Memory: o.JobMemoryBytes, PidsLimit: &pids,
+				Memory: jobMemory, PidsLimit: &pids,
 				CPUShares: jobPriority[s.Kind].cpuShares, BlkioWeight: jobPriority[s.Kind].ioWeight,
 			},
 			LogConfig: logging(),

@@ -25,8 +25,8 @@ const (
 	DefaultJobNetwork = "bridge"
 	// DefaultPublishPorts are more than can be used at once, because used ports rest for a time.
 	DefaultPublishPorts = "42000-44999"
-	// DefaultJobMemory is in bytes. A job itself takes at most 128 MiB; the page cache counts as well.
-	DefaultJobMemory = 512 << 20
+	// jobMemory limits each storage job, in bytes. A job itself takes at most 128 MiB; the page cache counts as well.
+	jobMemory = 512 << 20
 	// DefaultWarm is the default of the setting for [Options.Warm].
 	DefaultWarm = 20
 	// MaxWarm leaves most of a Linux bridge's 1,023 places to running containers.
@@ -83,8 +83,6 @@ type Options struct {
 	// StopGrace is how long the programs of a workspace have to end before its container is removed. 0 kills them
 	// immediately.
 	StopGrace time.Duration
-	// JobMemoryBytes limits each storage job. The default is [DefaultJobMemory].
-	JobMemoryBytes int64
 	// Egress says what workspaces can reach besides the internet.
 	Egress egress.Options
 	// Warm is how many sleeping workspaces keep their network, the most recent ones first: their next container starts
@@ -120,9 +118,6 @@ func (o Options) WithDefaults() Options {
 	if o.PublishPorts == "" {
 		o.PublishPorts = DefaultPublishPorts
 	}
-	if o.JobMemoryBytes == 0 {
-		o.JobMemoryBytes = DefaultJobMemory
-	}
 	return o
 }
 
@@ -141,7 +136,7 @@ func (o Options) Validate() error {
 		errs = append(errs, setting.Errorf("docker "+name, format, args...))
 	}
 	if err := backend.CheckInstallation(o.Installation); err != nil {
-		bad("installation", "%w", err)
+		errs = append(errs, setting.Errorf("installation", "%w", err))
 	}
 	if o.Host != "" {
 		if _, err := client.ParseHostURL(o.Host); err != nil {
@@ -149,19 +144,19 @@ func (o Options) Validate() error {
 				o.Host)
 		}
 	}
-	for name, ref := range map[string]string{"workspace image": o.Image, "job image": o.JobImage} {
+	for name, ref := range map[string]string{"workspace_image": o.Image, "job_image": o.JobImage} {
 		if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 			bad(name, "%q is not an image: write name:tag", ref)
 		}
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		bad("workspace port", "%d must be from 1 to 65535", o.Port)
+		bad("workspace_port", "%d must be from 1 to 65535", o.Port)
 	}
 	if o.Network != "" && (!networkForm.MatchString(o.Network) || o.Network == "host" || o.Network == "none") {
 		bad("network", "%q must be the name of a network, and neither host nor none", o.Network)
 	}
 	if o.JobNetwork != "" && !networkForm.MatchString(o.JobNetwork) || o.JobNetwork == "none" {
-		bad("job network", "%q must be the name of a network, or host", o.JobNetwork)
+		bad("job_network", "%q must be the name of a network, or host", o.JobNetwork)
 	}
 	if o.Publish != PublishNone && o.Publish != PublishLoopback {
 		bad("publish", "%q must be %s, %s or a range of ports", o.Publish, PublishNone, PublishLoopback)
@@ -174,10 +169,8 @@ func (o Options) Validate() error {
 	if _, err := o.ports(); err != nil {
 		bad("publish", "%w", err)
 	}
-	for name, n := range map[string]int64{"memory": o.MemoryBytes, "job memory": o.JobMemoryBytes} {
-		if n != 0 && n < minMemory {
-			bad(name, "%d bytes must be 0 for no limit, or at least %d", n, minMemory)
-		}
+	if o.MemoryBytes != 0 && o.MemoryBytes < minMemory {
+		bad("memory", "%d bytes must be 0 for no limit, or at least %d", o.MemoryBytes, minMemory)
 	}
 	for name, n := range map[string]int64{"pids": o.PidsLimit, "cpus": o.NanoCPUs} {
 		if n < 0 {
@@ -188,7 +181,7 @@ func (o Options) Validate() error {
 		bad("warm", "%d must be from 0 for none to %d", o.Warm, MaxWarm)
 	}
 	if err := backend.CheckStopGrace(o.StopGrace); err != nil {
-		bad("stop grace", "%w", err)
+		bad("stop_grace", "%w", err)
 	}
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }

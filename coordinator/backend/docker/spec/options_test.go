@@ -11,8 +11,9 @@ func TestValidateReportsEverything(t *testing.T) {
 	if err == nil {
 		t.Fatal("the options were accepted")
 	}
-	for _, setting := range []string{"installation", "host", "workspace image", "workspace port", "network", "job network", "publish", "memory", "pids"} {
-		if !strings.Contains(err.Error(), "docker "+setting+":") && !strings.Contains(err.Error(), "docker "+setting+" and") {
+	for _, setting := range []string{"installation", "docker host", "docker workspace_image", "docker workspace_port",
+		"docker network", "docker job_network", "docker publish", "docker memory", "docker pids"} {
+		if !strings.Contains(err.Error(), setting+":") {
 			t.Errorf("%q is not named in:\n%v", setting, err)
 		}
 	}

@@ -58,7 +58,6 @@ func (o Options) Validate() error {
 		{"memory", o.MemoryBytes, minMemory, "0 for no limit, or "},
 		{"memory_request", o.MemoryRequestBytes, minMemory, ""},
 		{"disk", o.DiskBytes, minStorage, "0 for no limit, or "}, {"home", o.HomeBytes, minStorage, ""},
-		{"job_memory", o.JobMemoryBytes, minMemory, ""}, {"job_scratch", o.JobScratchBytes, minStorage, ""},
 	} {
 		if size.n < size.least && (size.n != 0 || size.zero == "") {
 			bad(size.name, "%d bytes must be %sat least %d", size.n, size.zero, size.least)
@@ -83,7 +82,7 @@ func (o Options) Validate() error {
 	}
 	for _, name := range []struct{ setting, text string }{
 		{"storage_class", o.StorageClass}, {"priority_class", o.PriorityClass}, {"runtime_class", o.RuntimeClass},
-		{"gateway_namespace", o.GatewayNamespace}, {"dns_namespace", o.DNSNamespace},
+		{"dns_namespace", o.DNSNamespace},
 	} {
 		if name.text != "" && len(validation.IsDNS1123Subdomain(name.text)) > 0 {
 			bad(name.setting, "%q must be a name of lower-case letters, digits, '-' and '.'", name.text)
