@@ -302,6 +302,7 @@ var deeds = []deed{
 // TestScriptsSpeakTheLanguage checks that all texts of a page in a browser are in an added language: when the page is
 // loaded, after actions in it, and when the page was loaded in English and its language is switched.
 func TestScriptsSpeakTheLanguage(t *testing.T) {
+	t.Parallel()
 	if !previewtest.RunWith(t, source, "TestScriptsSpeakTheLanguage") {
 		return
 	}

@@ -26,6 +26,7 @@ const overflowing = `(() => {
 // TestEveryState checks that no page needs horizontal scrolling: on the narrowest phone, and on a usual screen and a
 // tablet at 200 % and 400 %, which have the same widths. It also checks that axe finds nothing, in either theme.
 func TestEveryState(t *testing.T) {
+	t.Parallel()
 	var seen sync.Map // of pages
 	languages := "["
 	for _, l := range words.Languages() {
