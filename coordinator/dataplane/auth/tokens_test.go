@@ -103,14 +103,14 @@ func TestScopesOfAccessTokens(t *testing.T) {
 			}
 		}
 	}
-	// The rights are those that the user has at that moment.
+	// A token has the rights that the user has at the time of the request.
 	_, secret := makeToken(t, a, root, ScopeAdmin)
 	storetest.Exec(t, a.store, `UPDATE users SET role = 'user'`)
 	if got, err := a.Token(t.Context(), secret, ScopeAdmin, ""); err != nil || got.Admin() {
 		t.Errorf("of one who is an administrator no more: %+v, %v", got, err)
 	}
 	a.sessions.checks.Wait()
-	// A later release may know more scopes: in this one, such a token allows nothing.
+	// A later release may know more scopes; in this release, a token with such a scope allows nothing.
 	ann := signedIn(t, a, "ann")
 	_, secret = makeToken(t, a, ann, ScopeRead)
 	storetest.Exec(t, a.store, `UPDATE sessions SET scopes = '{future}' WHERE name IS NOT NULL`)
@@ -166,7 +166,8 @@ func TestAccessTokensThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSessionsAndAccessTokensAreNotMixedUp: a cookie does not accept an access token, nor a header the token of a session.
+// TestSessionsAndAccessTokensAreNotMixedUp: an access token is not accepted in a cookie, nor a session's token in a
+// header.
 func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")
@@ -192,7 +193,7 @@ func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	for _, junk := range []string{"", "chg_", session, TokenPrefix + session, TokenPrefix + session[4:], secret + "x", "CHG_" + secret[4:], secret[4:]} {
 		wantToken(t, a, "no token", junk, ErrBadToken)
 	}
-	// Even if a session's row had the hash of a token.
+	// This holds even if a session's row had the hash of a token.
 	hash, _ := hashSecret(secret)
 	if _, err := a.sessions.grantOf(t.Context(), hash, workspace.ID("")); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a token's row as a session: %v", err)

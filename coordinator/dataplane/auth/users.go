@@ -33,9 +33,9 @@ type InvalidError struct {
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
-// EnsureUser makes sure that a user has this password and role. It adds the user and returns created true, or changes what
-// differs, which ends the user's sessions, or does nothing. It is idempotent and may be called by several processes at the same
-// time. It returns [*InvalidError] and [ErrLastAdministrator].
+// EnsureUser makes sure that a user has this password and role. If the user is missing, it adds the user, and created
+// is true. If anything differs, it changes that, which ends the user's sessions. It is idempotent and may be called by
+// several processes at the same time. It returns [*InvalidError] and [ErrLastAdministrator].
 func (a *Auth) EnsureUser(ctx context.Context, username, password, role string) (created bool, err error) {
 	if err := validUser(username, password, role, 1); err != nil {
 		return false, err
@@ -145,8 +145,8 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 	return token, err
 }
 
-// SetDisabled forbids a user to sign in and ends the user's sessions and access tokens, or allows it again. Workspaces stay. It
-// returns [ErrNoUser] and [ErrLastAdministrator].
+// SetDisabled forbids a user to sign in, which also ends the user's sessions and access tokens, or allows it again.
+// Workspaces stay. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
 	row, err := a.userByName(ctx, username)
 	if err != nil {

@@ -1,24 +1,26 @@
-// Package changes tells the parts of a process which workspaces have changed: the route table, the event streams and, in the
-// leader, the publisher. Each process has one [Feed], which reads the changes from PostgreSQL itself (SPEC 4, DESIGN 3).
+// Package changes tells the route table, the event streams and, in the leader, the publisher of a process which
+// workspaces have changed. Each process has one [Feed], which reads the changes from PostgreSQL itself (SPEC 4, DESIGN
+// 3).
 //
-// A notification is a hint: the feed reads the row that it names, so an update takes one query. Nothing depends on hints,
-// however. At an interval, and whenever hints may have been lost, the feed rereads all rows with a revision above its floor. It
-// then finds missed changes, and recognises the others, which it does not pass on twice.
+// A notification is a hint: the feed reads the row that it names, so an update takes one query. Nothing depends on
+// hints, however. At an interval, and whenever hints may have been lost, the feed rereads all rows with a revision
+// above its floor. It then finds the changes that it missed, and recognises those that it has already passed on.
 //
 // # Why the floor lags
 //
-// A statement takes its revision before its transaction commits, so revision 7 may appear after revision 8 was read. The floor is
-// therefore a revision that was the last one a [Options.Window] ago. Every revision up to the floor has been committed, or never
-// will be. For updates that is certain, however long a transaction takes: it gets its id before its first revision, because it
-// locks the row first. A revision settles only when all transactions that had an id by then have ended. The new row of an insert
-// takes its revision slightly before the transaction's id; the window covers that.
+// A statement takes its revision before its transaction commits, so revision 7 may appear after revision 8 was read.
+// The floor is therefore a revision that was the newest one an [Options.Window] ago. Every revision up to the floor has
+// been committed, or never will be. For updates that is certain, however long a transaction takes, because it locks the
+// row first and so gets its id before its first revision. A revision settles only when all transactions that had an id
+// by then have ended. An insert takes the revision of its new row slightly before the transaction gets its id; the
+// window covers that.
 //
 // # What is confirmed
 //
 // After each complete reading the feed reports the time after which nothing can have been missed ([Feed.OnConfirmed]). Routes are
 // leased on that basis: once everything committed before some moment has been passed on, the routes were correct at that moment.
 //
-// The package owns when the database is read and which changes have been passed on. It must not keep rows, or
+// The package decides when the database is read, and knows which changes have been passed on. It must not keep rows, or
 // decide what a change means.
 package changes
 
@@ -57,7 +59,7 @@ const (
 	behind = 500
 	// queryTimeout bounds one query.
 	queryTimeout = 10 * time.Second
-	// The pause after a failed query: the first and the longest, ±25 %.
+	// The first and the longest pause after a failed query, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )
@@ -74,13 +76,13 @@ type Source interface {
 
 // Subscriber receives the changes. The feed calls it from one goroutine and waits for it: it must not block.
 type Subscriber interface {
-	// Changed passes on changed rows. Of two changes of one workspace, only the later one may come, and in rare cases a row comes
-	// twice. All changes up to the revision settled have now been passed on, to this subscriber and to all others. rows may be
-	// empty if only settled is new.
+	// Changed passes on changed rows. If a workspace changes twice, it may be called with the later change only, and in
+	// rare cases twice with the same row. All changes up to the revision settled have now been passed on, to this
+	// subscriber and to all others. rows may be empty if only settled is new.
 	Changed(rows []store.Route, settled int64)
-	// Reset says that the database is no longer the one of earlier calls: another server has taken over, or a backup was
-	// restored. Rows that were passed on may contain what never happened, and a lower revision may be the newer one. Changed
-	// continues from the revision settled.
+	// Reset reports that the database is no longer the one that earlier calls were about: another server has taken
+	// over, or a backup was restored. Rows that were passed on may contain changes that never happened, and a lower
+	// revision may be the newer one. Changed continues from the revision settled.
 	Reset(settled int64)
 }
 
@@ -111,7 +113,8 @@ type Feed struct {
 	again bool           // everything above the floor must be read
 	scan  *scan          // the reading of everything above the floor, while in progress
 
-	// position is the newest known position, even if it comes from a row. A database behind it is a different one.
+	// position is the newest known position, even if it comes from a row. A database whose position is behind it is a
+	// different database.
 	position store.Position
 	floor    int64        // everything up to it has been passed on
 	marks    []mark       // the last revisions at earlier times; candidates for the floor
@@ -163,8 +166,9 @@ func New(source Source, options Options, log *zap.Logger) *Feed {
 // Subscribe adds subscribers. It must not be called after Run.
 func (f *Feed) Subscribe(s ...Subscriber) { f.subscribers = append(f.subscribers, s...) }
 
-// OnConfirmed registers a function that Run's goroutine calls when everything committed after since and before at has been passed
-// on. It is not called before that is certain, and since is a later moment after each Reset. It must not be called after Run.
+// OnConfirmed registers a function that Run's goroutine calls when everything committed after since and before at has
+// been passed on. It is called only when that is certain. After each Reset, since is a later moment. It must not be
+// called after Run.
 func (f *Feed) OnConfirmed(confirmed func(since, at clock.Moment)) { f.confirmed = confirmed }
 
 // OnPassed registers a function that Run's goroutine calls when everything committed by the transactions before
@@ -277,8 +281,8 @@ func (f *Feed) readHinted(ctx context.Context) error {
 	return nil
 }
 
-// readPage reads one page above the floor. It begins a new scan if one was requested and none is in progress: a scan in progress
-// may already have passed what a later request is about.
+// readPage reads one page above the floor. It begins a new scan if one was requested and none is in progress: a scan in
+// progress may already have passed the row that a later request is about.
 func (f *Feed) readPage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -333,8 +337,9 @@ func (f *Feed) begin(ctx context.Context) error {
 	return nil
 }
 
-// finish ends a scan: everything committed before it began has been passed on, or is above where it ended. So the newest mark
-// that was settled and a window old at that time becomes the floor. A scan that has read everything confirms.
+// finish ends a scan: everything committed before the scan began has been passed on, or is above the revision at which
+// it ended. So the newest mark that was settled and a window old at that time becomes the floor. A scan that has read
+// everything also confirms that nothing was missed.
 func (f *Feed) finish(everything bool) {
 	settled := f.floor
 	old := 0

@@ -81,7 +81,7 @@ func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h.await(late)
 }
 
-// TestALongTransactionIsNotMissed: however long the transaction takes, and although no notification arrives.
+// TestALongTransactionIsNotMissed: its change is found however long it takes, although no notification arrives.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 10 * time.Millisecond}, zap.NewNop())
 	late := h.create()

@@ -2,9 +2,10 @@
 // streams that are open there. In the leader a [Publisher] publishes them in Redis for external programs; none of our processes
 // reads them there.
 //
-// Both receive the changes from their process's feed (package changes). An event is a hint that carries ids, never state (SPEC 1,
-// contract 2). It may come twice, and its reader gets the state from the database. The package owns the names and payloads of the
-// Redis channels. It must not wake the controller: the process's own listener does.
+// Both receive the changes from their process's feed (package changes). An event is a hint that carries ids, never
+// state (SPEC 1, contract 2). It may come twice, and its reader gets the state from the database. The package owns the
+// names and payloads of the Redis channels. It must not wake the controller, which is the task of the process's own
+// listener.
 package events
 
 import (

@@ -42,7 +42,7 @@ const (
 	// publishTimeout bounds one pipeline, and queryTimeout one query.
 	publishTimeout = 3 * time.Second
 	queryTimeout   = 10 * time.Second
-	// The pause after a failure: the first and the longest, ±25 %.
+	// The first and the longest pause after a failure, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )
@@ -66,9 +66,9 @@ type Source interface {
 // Publisher publishes each change in Redis: the event goes to the owner's channel, and if the controller has something to do, the
 // workspace's id goes to both wake channels. The leader runs one Publisher.
 //
-// A cursor in Redis records up to which revision everything is published. A new leader begins there, and so does the current one
-// when too much is waiting. So nothing is missed permanently; changes of the last minute before that are published twice. Without
-// a cursor, because Redis is new or was emptied, a leader begins with the present.
+// A cursor in Redis records up to which revision everything is published. A new leader begins there, and so does the
+// current one when too much is waiting. So nothing is missed permanently, but the changes of the minute before that are
+// published twice. If there is no cursor, because Redis is new or was emptied, a leader begins with the present.
 type Publisher struct {
 	redis    redis.UniversalClient
 	prefixes Prefixes
@@ -179,7 +179,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// begin reads the cursor at the beginning of a term. From then on the one in memory counts, so that emptying Redis has no effect.
+// begin reads the cursor at the beginning of a term. From then on the cursor in memory counts, so that emptying Redis
+// has no effect.
 func (p *Publisher) begin(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -309,7 +310,8 @@ func (p *Publisher) publish(ctx context.Context, rows []store.Route, settled int
 	if kept == nil {
 		return nil
 	}
-	// A Redis without memory, or a replica, publishes but refuses to write. The cursor in memory is still correct.
+	// A Redis that is out of memory, or a replica, publishes messages but refuses to write. The cursor in memory is
+	// still correct.
 	p.keeping.Report(ctx, kept.Err())
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -109,7 +109,7 @@ func TestAnEmptiedRedisStartsFromNow(t *testing.T) {
 	if in.updates(old) != 0 {
 		t.Error("what changed before is published")
 	}
-	// Emptied during a term: the cursor in memory counts, and is written again.
+	// Redis is emptied during a term: the cursor in memory counts, and is written again.
 	if err := in.redis.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestAFullQueueIsReadAgainFromTheDatabase(t *testing.T) {
 	})
 }
 
-// TestARedisThatRefusesWritesStillPublishes: a Redis without memory publishes, but does not store the cursor.
+// TestARedisThatRefusesWritesStillPublishes: a Redis that is out of memory publishes, but does not store the cursor.
 func TestARedisThatRefusesWritesStillPublishes(t *testing.T) {
 	in := newInstallation(t, devenv.Redis(t))
 	p := in.process(quick)

@@ -16,7 +16,8 @@ const (
 	aboutWaits  = "wait."
 )
 
-// advice returns the advice on a reason for an administrator. One that a newer process has written is unknown.
+// advice returns the advice on a reason for an administrator. A reason that a newer process has written gets the advice
+// on unknown reasons.
 func advice(about, reason string) Advice {
 	key := about + reason + "."
 	if !words.Has(key + "meaning") {
@@ -36,8 +37,8 @@ func KnownError(r workspace.ErrorReason) bool { return words.Has(aboutErrors + s
 // installation, and tell open ports from closed ones, so they are for administrators. Owners are
 // told what happened and what they can do.
 
-// ownersAdvice returns the advice on a reason for the owner. A reason that a newer process has written gets
-// the advice on unknown ones.
+// ownersAdvice returns the advice on a reason for the owner. A reason that a newer process has written gets the advice
+// on unknown reasons.
 func ownersAdvice(about, reason string) Advice {
 	if !words.Has(about + reason + ".meaning") {
 		reason = "unknown"
@@ -51,12 +52,12 @@ func ownersAdvice(about, reason string) Advice {
 	return Advice{text("meaning"), text("remedy")}
 }
 
-// ForOwner is the meaning of a reason for ERROR to the owner of the workspace, and the owner's
-// remedy. A reason of a newer process is the administrator's to look at.
+// ForOwner returns what a reason for ERROR means to the workspace's owner, and what the owner can do. A reason that a
+// newer process has written is a matter for administrators.
 func ForOwner(r workspace.ErrorReason) Advice { return ownersAdvice(aboutErrors, string(r)) }
 
-// sentence is the advice as one text.
+// sentence returns the advice as one text.
 func (a Advice) sentence() words.Text { return words.Join(a.Meaning, " ", a.Remedy) }
 
-// Failed is what its owner is told about a workspace with that error, in one text.
+// Failed returns, as one text, what the owner of a workspace with that error is told.
 func Failed(r workspace.ErrorReason) words.Text { return ForOwner(r).sentence() }

@@ -6,14 +6,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozeDue is when an idle running workspace dozes if it is not used from now on and sleeps at sleepAt
-// (SPEC 6). It is zero if the workspace sleeps before that, or if dozing is off.
+// dozeDue returns when an idle running workspace that sleeps at sleepAt will doze if it is not used from now on (SPEC
+// 6). It is zero if the workspace sleeps before that, or if dozing is off.
 func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 	if d.Doze <= 0 || d.Doze >= d.Standby {
 		return time.Time{}
 	}
 	due := unusedSince(w).Add(d.Doze)
-	// The end of work counts like a use; the announced sleep says when that was.
+	// The end of work counts like a use; its time follows from the announced time to sleep.
 	if ended := w.SleepAt.Add(d.Doze - d.Standby); !w.SleepAt.IsZero() && ended.After(due) {
 		due = ended
 	}
@@ -29,8 +29,8 @@ func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 // lateDoze is the number of checks after which a workspace that should doze counts as hindered.
 const lateDoze = 3
 
-// doze says when a workspace that sleeps at sleepAt dozes, or that it cannot. It says nothing about a dozing
-// one.
+// doze says when a workspace that sleeps at sleepAt will doze, or that it cannot. It says nothing about a workspace
+// that dozes already.
 func doze(now time.Time, w workspace.Workspace, d Delays, sleepAt time.Time) []Statement {
 	due := dozeDue(w, d, sleepAt)
 	switch {

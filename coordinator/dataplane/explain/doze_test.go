@@ -9,7 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWhenItDozes: one that runs says when it dozes, before it sleeps, and one that cannot says so.
+// TestWhenItDozes: the explanation of a running workspace says when it will doze, if that is before it sleeps, or that
+// it cannot doze.
 func TestWhenItDozes(t *testing.T) {
 	dozing := delays
 	dozing.Doze = 5 * time.Minute

@@ -1,8 +1,7 @@
-// Package explain says in words why a workspace is as it is. It says why it has its phase, what it
-// waits for, and who asked for it. It also says what comes next and when, what went wrong, and how
-// to help. It owns which text of package words says that, and nothing else. It is a pure function
-// of a row, its history, the delays of the other components, and the time. It must not perform I/O,
-// read the clock or decide anything.
+// Package explain explains the state of a workspace in words: why it has its phase, what it waits for, and who asked
+// for it. It also says what comes next and when, what went wrong, and what can be done. It chooses among the texts of
+// package words, and owns nothing else. It is a pure function of a row, its history, the delays of the other
+// components, and the time. It must not perform I/O, read the clock or decide anything.
 package explain
 
 import (
@@ -14,14 +13,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Delays are the settings of other components on which the future of a workspace
-// depends. A zero value means that it is not known, and then no time is said.
+// Delays are the settings of other components on which the future of a workspace depends. A zero value means that a
+// delay is not known; then no time is named.
 type Delays struct {
 	// Standby and Archive are the TTLs, checked every TTLInterval (package ttl).
 	Standby, Archive, TTLInterval time.Duration
-	// Doze is the TTL after which a workspace dozes; 0 where none does.
+	// Doze is the TTL after which a workspace dozes; 0 if none does.
 	Doze time.Duration
-	// WorkCap is for how long work may keep an unused workspace awake (package work).
+	// WorkCap is how long work may keep an unused workspace awake (package work).
 	WorkCap time.Duration
 	// KeepDeleted is how long the files of a deleted workspace stay (package gc).
 	KeepDeleted time.Duration
@@ -30,7 +29,7 @@ type Delays struct {
 	Timeouts  map[workspace.Operation]time.Duration
 	MaxRetry  int
 	WaitLimit time.Duration
-	// HomeWarn is the size of a home, in bytes, from which on its owner is told.
+	// HomeWarn is the size of a home, in bytes, from which its owner is told about it.
 	HomeWarn int64
 }
 
@@ -41,24 +40,24 @@ type Explanation struct {
 	Phase        workspace.Phase        `json:"phase"`
 	Operation    workspace.Operation    `json:"operation"`
 	DesiredState workspace.DesiredState `json:"desired_state"`
-	// Why is why it has this phase, or what is done with it.
+	// Why says why the workspace has its phase, or what is being done with it.
 	Why Statement `json:"why"`
-	// Waiting is why it makes no progress; nil when it waits for nothing.
+	// Waiting says why it makes no progress; nil if it waits for nothing.
 	Waiting *Wait `json:"waiting,omitempty"`
-	// Home is how much its home holds; nil while that is not known.
+	// Home says how much its home holds; nil while that is not known.
 	Home *Statement `json:"home,omitempty"`
-	// Next is what comes next, the soonest first.
+	// Next says what comes next, the soonest first.
 	Next []Statement `json:"next"`
-	// Archive is how the current archive is, and what became of the last request to go back to an
-	// older one.
+	// Archive says what state the current archive is in, and what became of the last request to go back to an older
+	// one.
 	Archive []Statement `json:"archive"`
-	// Asked is who or what asked for the desired state last; nil when it is not known.
+	// Asked says who or what last asked for the desired state; nil if that is not known.
 	Asked *Request `json:"asked,omitempty"`
-	// Errors are the last failures, the newest first. One that is over is not Current.
+	// Errors are the last failures, the newest first. Current is false for a failure that is over.
 	Errors []Failure `json:"errors"`
 }
 
-// Statement is one thing to say.
+// Statement is one part of an explanation.
 type Statement struct {
 	// Code is a CamelCase word for programs, or the phase, operation or reason that the
 	// statement is about.
@@ -66,7 +65,7 @@ type Statement struct {
 	// Since is when it began, At when it happens or ends; zero when there is no such time.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
-	// Text is a sentence. Detail is what the component that knows says, in English.
+	// Text is a sentence. Detail is the message of the component that knows more, in English.
 	Text   words.Text `json:"text"`
 	Detail string     `json:"detail,omitempty"`
 }
@@ -80,7 +79,7 @@ type Wait struct {
 	of workspace.Waiting
 }
 
-// Request is who asked for something, through what.
+// Request says who asked for something, and by what means.
 type Request struct {
 	Statement
 	// Cause is "api", "gateway", "ttl", "disk", "memory", "limits", "cli"; UserID and Username are empty when no user
@@ -101,8 +100,8 @@ type Failure struct {
 	Remedy  words.Text `json:"remedy"`
 }
 
-// Explain explains w at the time now. history are its last transitions, the newest
-// first; the more of them, the more is known about who asked and about older errors.
+// Explain explains w at the time now. history contains its last transitions, the newest first; with more of them, more
+// is known about who asked and about older errors.
 func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Transition) Explanation {
 	e := Explanation{
 		WorkspaceID: w.ID, Phase: w.Phase, Operation: w.Operation, DesiredState: w.DesiredState,
@@ -124,7 +123,7 @@ func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Tra
 	return e
 }
 
-// why says what the phase means, or what is done in the operation in progress.
+// why says what the phase means, or what the operation in progress does.
 func why(w workspace.Workspace) Statement {
 	switch {
 	case w.Operation != workspace.OpNone:
@@ -189,8 +188,8 @@ func asked(history []store.Transition) *Request {
 // maxFailures is how many failures an explanation lists.
 const maxFailures = 5
 
-// failures lists the present error, and those of the history. Attempts in a row that
-// failed for the same reason are one failure.
+// failures lists the current error and those in the history. Attempts in a row that failed for the same reason are one
+// failure.
 func failures(w workspace.Workspace, history []store.Transition) []Failure {
 	out := []Failure{}
 	add := func(f Failure) {
@@ -214,7 +213,7 @@ func failures(w workspace.Workspace, history []store.Transition) []Failure {
 	if w.ErrorReason == "" {
 		return out
 	}
-	// The row knows its error also when the history was trimmed.
+	// The row still has its error if the history was trimmed.
 	if len(out) == 0 || out[0].Code != string(w.ErrorReason) {
 		older := out
 		out = nil

@@ -31,7 +31,7 @@ var (
 // ago is a time before now.
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// row is a workspace in a phase since an hour, with nothing else about it.
+// row is a workspace that has been in a phase for an hour, with nothing else to say about it.
 func row(phase workspace.Phase, desired workspace.DesiredState, more ...func(*workspace.Workspace)) workspace.Workspace {
 	w := workspace.Workspace{
 		ID: "00000000-0000-4000-8000-000000000001", Phase: phase, PhaseChangedAt: ago(time.Hour), Operation: workspace.OpNone, DesiredState: desired,
@@ -45,7 +45,7 @@ func row(phase workspace.Phase, desired workspace.DesiredState, more ...func(*wo
 	return w
 }
 
-// frozen is what the controller has seen of one that dozes.
+// frozen is what the controller has seen of a workspace that dozes.
 func frozen(w *workspace.Workspace) {
 	w.Conditions = w.Conditions.With(workspace.Dozing, true, workspace.ContainerDozing, "", now)
 }
@@ -165,7 +165,7 @@ func TestWhyAndWhatComesNext(t *testing.T) {
 	}
 }
 
-// complete checks that a text is a sentence in both languages without an open place.
+// complete checks that a text is a sentence in both languages, without an unfilled placeholder.
 func complete(t *testing.T, text words.Text) {
 	t.Helper()
 	open := regexp.MustCompile(`\{\{|<no value>`)
@@ -320,7 +320,7 @@ func namesBelow(key string) (names []string) {
 	return slices.Compact(names)
 }
 
-// reasons returns those of errors or of waits that have texts, sorted.
+// reasons returns the reasons of errors or of waits that have texts, sorted.
 func reasons(about string) []string {
 	return slices.DeleteFunc(namesBelow(strings.TrimSuffix(about, ".")), func(s string) bool { return s == "unknown" })
 }

@@ -29,6 +29,5 @@ func home(h workspace.HomeSize, warn int64) *Statement {
 	return &s
 }
 
-// LargeHome reports whether a home has reached the size from which its owner is told; 0 is
-// never.
+// LargeHome reports whether a home has reached the size from which its owner is told; if that is 0, the owner never is.
 func LargeHome(h workspace.HomeSize, warn int64) bool { return warn > 0 && h.Bytes >= warn }

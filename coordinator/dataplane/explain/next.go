@@ -82,8 +82,8 @@ func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanati
 	return out
 }
 
-// longestPause is the longest time between a failure and the next attempt. Pauses are 1 s, 2 s, 4 s
-// … 30 s, and half as much more (SPEC 1, contract 10).
+// longestPause is the longest time between a failure and the next attempt. Pauses are 1 s, 2 s, 4 s … 30 s, and up to
+// half as much more (SPEC 1, contract 10).
 func longestPause(failures int) time.Duration {
 	pause := 30 * time.Second
 	if failures <= 5 {
@@ -117,13 +117,13 @@ func timed(code string, t time.Time, key string) Statement {
 	return Statement{Code: code, At: t, Text: words.Of(key, words.Values{"At": clock(t)})}
 }
 
-// unusedSince is since when a running workspace is not used.
+// unusedSince returns the time since which a running workspace has not been used.
 func unusedSince(w workspace.Workspace) time.Time {
 	return latest(w.PhaseChangedAt, w.LastAccessAt)
 }
 
-// SleepDue is when a running workspace goes to sleep if it is not used from now on (SPEC 5). It is
-// zero while something works in it without a limit, and where nothing puts it to sleep.
+// SleepDue returns when a running workspace goes to sleep if it is not used from now on (SPEC 5). The time is zero
+// while work keeps it awake without a limit, and if nothing puts it to sleep.
 func SleepDue(w workspace.Workspace, standby time.Duration) time.Time {
 	switch {
 	case w.Phase != workspace.PhaseRunning || w.Deleted():
@@ -145,7 +145,7 @@ func latest(first time.Time, others ...time.Time) time.Time {
 	return first
 }
 
-// running says what keeps a running workspace awake, or wakes it, and when it goes to sleep.
+// running says what keeps a running workspace awake, what wakes it if it dozes, and when it goes to sleep.
 func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	var out []Statement
 	if w.KeepAwakeUntil.After(now) {
@@ -179,7 +179,7 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	return out
 }
 
-// afterDeletion says until when a deletion can be undone, and when which files go.
+// afterDeletion says until when a deletion can be undone, and when which files are removed.
 func afterDeletion(w workspace.Workspace, d Delays) []Statement {
 	if !w.CollectedAt.IsZero() {
 		return []Statement{{

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// OwnersView returns the row as its owner may see it: without what servers said.
+// OwnersView returns the row as its owner may see it: without the messages of servers.
 func OwnersView(w workspace.Workspace) workspace.Workspace {
 	if w.ErrorReason != "" {
 		w.ErrorMessage = Failed(w.ErrorReason).String()

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// secret is what a server said: nothing of it may reach an owner.
+// secret is the message of a server: no part of it may reach an owner.
 const secret = "dial tcp 10.0.0.5:9000: connection refused"
 
 func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
@@ -34,7 +34,7 @@ func TestOwnersAreNotToldWhatServersSaid(t *testing.T) {
 			t.Errorf("%s: the administrator's view was changed", reason)
 		}
 	}
-	// Those that the planner words itself name no server.
+	// Messages that the planner itself writes name no server.
 	own := []string{workspace.WaitKeptUntilDeleted, workspace.WaitKeptUntilGivenUp, workspace.WaitUnhealthy, workspace.WaitJobQueue}
 	for _, reason := range append(reasons(aboutWaits), "OfALaterRelease") {
 		if slices.Contains(own, reason) {
@@ -80,8 +80,8 @@ func TestOwnersAreToldSomethingAboutEveryReason(t *testing.T) {
 	}
 }
 
-// The name of a file that changes while it is archived is the owner's to know. What else the job or
-// a server has said is not.
+// The owner may know the name of a file that changes while it is archived, but nothing else that the job or a server
+// has said.
 func TestOwnersSeeWhichFileChanges(t *testing.T) {
 	for subject, want := range map[string]string{`./app/db.sqlite`: `"./app/db.sqlite" changed while it was being read.`, "": ""} {
 		w := workspace.Workspace{Phase: workspace.PhaseStandby, DesiredState: workspace.DesiredArchived,

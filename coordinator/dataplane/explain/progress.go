@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Progress says how far a storage job is, without a full stop. It names its step, how much of that
-// is done and how long the rest takes, as far as known.
+// Progress says how far a storage job has come, without a full stop. It names the job's step, how much of the step is
+// done, and how long the rest will take, as far as known.
 func Progress(p workspace.JobProgress) words.Text {
 	key, much := "job."+p.Step, amount(p)
 	switch {
@@ -49,7 +49,7 @@ func doneOf(done, total int64) words.Text {
 	return nil
 }
 
-// size is how sentences name a number of bytes: three digits, in powers of 1,000.
+// size formats a number of bytes for a sentence, with three digits and in powers of 1,000.
 func size(n int64) string {
 	value, unit := float64(n), 0
 	units := []string{"B", "kB", "MB", "GB", "TB"}
@@ -63,7 +63,7 @@ func size(n int64) string {
 	return strconv.FormatFloat(value, 'f', digits, 64) + " " + units[unit]
 }
 
-// remaining is how sentences name a time that is left, never shorter than it is.
+// remaining formats the time that is left for a sentence, and never makes it shorter than it is.
 func remaining(d time.Duration) words.Text {
 	seconds := int((d + time.Second - 1) / time.Second)
 	minutes := (seconds + 59) / 60

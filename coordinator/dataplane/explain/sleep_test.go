@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWhenItSleeps: a workspace that runs says when it sleeps if it is not used from now on.
+// TestWhenItSleeps: the explanation of a running workspace says when it will sleep if it is not used from now on.
 func TestWhenItSleeps(t *testing.T) {
 	hour := time.Hour
 	for name, c := range map[string]struct {

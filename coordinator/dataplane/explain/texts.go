@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// since appends a time to a sentence without one.
+// since adds to a sentence the time since which it has been true, if known.
 func since(sentence words.Text, from time.Time) words.Text {
 	if from.IsZero() {
 		return sentence
@@ -19,5 +19,5 @@ func since(sentence words.Text, from time.Time) words.Text {
 	return words.Of("explain.since", words.Values{"Sentence": open, "At": clock(from)})
 }
 
-// clock is how sentences name a time.
+// clock formats a time for a sentence.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -22,7 +22,7 @@ func Waits(w workspace.Waiting, admin bool) words.Text {
 	return advice.sentence()
 }
 
-// meaning is what a wait means, with the figures that are known of it.
+// meaning returns what a wait means, with its known figures.
 func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 	switch {
 	case w.FailedPull() && words.Has("wait.PullingImage.failed."+w.Cause):
@@ -45,7 +45,7 @@ func meaning(w workspace.Waiting, otherwise words.Text) words.Text {
 	return otherwise
 }
 
-// remedy is the advice about a wait, derived from its known details.
+// remedy returns the advice about a wait, derived from its known details.
 func remedy(w workspace.Waiting, otherwise words.Text) words.Text {
 	if w.Reason == workspace.WaitNotAnswering && w.Port > 0 {
 		return aboutPorts(w, "remedy")
@@ -56,7 +56,7 @@ func remedy(w workspace.Waiting, otherwise words.Text) words.Text {
 	return otherwise
 }
 
-// aboutPorts says of an application that does not answer what listens in its place, or what to do about that.
+// aboutPorts is about an application that does not answer: it says what listens instead, or what to do about that.
 func aboutPorts(w workspace.Waiting, part string) words.Text {
 	found, listening := "nothing", w.Ports
 	switch {
@@ -90,14 +90,14 @@ func changed(w workspace.Waiting) words.Text {
 	return words.Of("wait.ArchiveFailed.changed", words.Values{"File": w.Subject})
 }
 
-// ownMessages are the waits whose messages the planner words itself: no server has said any of it.
+// ownMessages are the waits whose messages the planner itself writes: no part of them comes from a server.
 var ownMessages = map[string]bool{
 	workspace.WaitKeptUntilDeleted: true, workspace.WaitKeptUntilGivenUp: true,
 	workspace.WaitUnhealthy: true, workspace.WaitJobQueue: true,
 }
 
-// ownersMessage is the message of a wait for the owner: without what servers said. A message
-// with the figures of its reason is the planner's own.
+// ownersMessage is the message of a wait for the owner, without the messages of servers. A message with the figures of
+// its reason is the planner's own.
 func ownersMessage(w workspace.Waiting) string {
 	switch advice := ownersAdvice(aboutWaits, w.Reason); {
 	case w.FailedPull(), w.Reason == workspace.WaitNotAnswering:

@@ -48,7 +48,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestFiguresOfAnotherReason: figures make no message public but that of their own reason.
+// TestFiguresOfAnotherReason: figures make only the message of their own reason public.
 func TestFiguresOfAnotherReason(t *testing.T) {
 	for _, reason := range reasons(aboutWaits) {
 		if ownMessages[reason] {
@@ -68,8 +68,8 @@ func TestFiguresOfAnotherReason(t *testing.T) {
 	}
 }
 
-// TestPortsAreExplained: an explanation names the port at which nothing answers, those that listen, and the remedy, to
-// everybody. The owner learns why a registry gives no image, but not its literal answer.
+// TestPortsAreExplained: everybody is told the port at which nothing answers, the ports that listen, and the remedy.
+// The owner is told why a registry provides no image, but not its literal answer.
 func TestPortsAreExplained(t *testing.T) {
 	w := row(workspace.PhaseRunning, workspace.DesiredRunning, func(w *workspace.Workspace) {
 		w.Waiting = &workspace.Waiting{Reason: workspace.WaitNotAnswering, Message: secret, Since: now, Port: 8080, Ports: []int{8888}}

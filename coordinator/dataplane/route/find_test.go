@@ -135,7 +135,7 @@ func TestALateAnswerDoesNotReplaceANewerRow(t *testing.T) {
 		if e, ok := table.Lookup(fourth); ok {
 			t.Errorf("refreshed during a query: %+v", e.State())
 		}
-		// A different database: rows read before say nothing.
+		// A different database: rows read before the change say nothing.
 		gate = make(chan struct{})
 		fifth := numbered(5)
 		d.set(running(fifth, "10.0.0.5:80", 1))

@@ -27,7 +27,7 @@ const (
 	// graceTicks is how long it stays even if the table is full: one minute. By then the request has either begun to hold the
 	// entry or no longer needs it.
 	graceTicks = 6
-	// The pause after a failed filling: the first and the longest, ±25 %.
+	// The first and the longest pause after a failed filling, ±25 %.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
 )

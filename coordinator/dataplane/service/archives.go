@@ -84,9 +84,9 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 }
 
 // Revert makes an older archive the data of a workspace. The present state is archived first, unless nothing has
-// changed; that archive stays at least until the next one is made, as the way back. The workspace then starts from the
-// older archive, if it is meant to run. Until then Revert can still fail in the background, and leaves the workspace as
-// it was.
+// changed; that archive stays at least until the next one is made, so that the user can return to it. The workspace
+// then starts from the older archive, if it is meant to run. Until then Revert can still fail in the background, and
+// leaves the workspace as it was.
 //
 // It returns [ErrNotFound]; [ErrStale]; [ErrDeleted]; [ErrOperationInProgress], also during another Revert;
 // [ErrArchivesUnknown]; and [*RevertError].

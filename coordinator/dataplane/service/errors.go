@@ -20,7 +20,8 @@ var (
 	ErrOperationInProgress = errors.New("an operation is in progress")
 	// ErrStale means that the workspace has changed since the caller read it. Nothing was changed.
 	ErrStale = errors.New("the workspace has changed meanwhile")
-	// ErrOvertaken means that another state was asked for after this change; see [Actor.Asked]. Nothing was changed.
+	// ErrOvertaken means that another state was requested after this change was; see [Actor.Asked]. Nothing was
+	// changed.
 	ErrOvertaken = errors.New("somebody has asked for another state meanwhile")
 	// ErrKeyTaken means that the workspace that the key created now belongs to another user, who adopted it.
 	ErrKeyTaken = errors.New("the key has created something else")
@@ -80,7 +81,7 @@ func (e *ImageError) Error() string {
 	return strings.TrimSuffix(e.Text().String(), ".")
 }
 
-// Text is the error in a person's words.
+// Text returns the error in words for people.
 func (e *ImageError) Text() words.Text {
 	key := "problem.image"
 	if e.Free {
@@ -112,8 +113,8 @@ type InvalidError struct {
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
-// refusal returns the error for the outcome of a change of workspace id for a user. A limit in it is the owner's, if
-// that can be read.
+// refusal returns the error for the outcome of a user's change of workspace id. A limit in the error is the owner's own
+// limit, if that can be read.
 func (s *Service) refusal(ctx context.Context, o store.Outcome, userID string, id workspace.ID) error {
 	limits := s.storeLimits()
 	if o == store.UserLimit || o == store.WorkspaceLimit {

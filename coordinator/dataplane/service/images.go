@@ -23,8 +23,8 @@ var ofImage = map[workspace.ErrorReason]bool{
 	workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
 }
 
-// retryImage immediately retries to pull the image of w after a failed attempt or an error, because a person has asked
-// for w to run. It changes no other workspace. It returns [*LimitError] if there is no longer a place for w.
+// retryImage pulls the image of w again, immediately after a failed attempt or an error, because a person has asked for
+// w to run. It changes no other workspace. It returns [*LimitError] if there is no longer a place for w.
 func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace) (workspace.Workspace, error) {
 	if w.Waiting.FailedPull() {
 		retried, outcome, err := s.store.RetryPull(ctx, a.viewer(), w.ID, uuid.NewString())

@@ -128,7 +128,7 @@ func pageSize(limit int) (int, error) {
 	return cmp.Or(limit, DefaultPage), nil
 }
 
-// cursor is the content of a cursor's text: a place, and in which list.
+// cursor is the decoded text of a cursor: a place, and the list that it belongs to.
 type cursor struct {
 	List uint32 `json:"l"`
 	store.Cursor

@@ -167,7 +167,7 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 	if err := c.validate(); err != nil {
 		return workspace.Workspace{}, err
 	}
-	// Another administrator or the controller may change the error meanwhile. Then the new error is decided.
+	// Another administrator or the controller may change the error meanwhile. Then the decision is about the new error.
 	for range 3 {
 		w, err := s.store.Get(ctx, a.viewer(), id)
 		if err != nil {

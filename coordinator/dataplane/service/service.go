@@ -215,10 +215,10 @@ type Patch struct {
 	DesiredState *workspace.DesiredState
 }
 
-// Update makes the whole change or none of it, and returns the workspace afterwards. With an image, even the same one,
-// it retries to start a workspace whose error another image can fix. With RUNNING from a person or a program, it
-// immediately retries a failed pull of the image. It returns [*InvalidError], [*ImageError], [ErrStale] and the errors
-// of [Service.SetDesired].
+// Update makes the whole change or none of it, and returns the workspace afterwards. If the patch names an image, even
+// the same one, it tries again to start a workspace whose error another image can fix. If a person or a program asks
+// for RUNNING, it immediately retries a failed pull of the image. It returns [*InvalidError], [*ImageError], [ErrStale]
+// and the errors of [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
 	if err != nil {
