@@ -35,8 +35,8 @@ func PostgreSQL(t testing.TB) string {
 	return database(t, (*server.PostgreSQL).CreateDatabase)
 }
 
-// CopiedPostgreSQL returns a function that returns the URL of a database for one test: a copy of a template that fill
-// has filled, once in this test binary, and closed. Copying takes a tenth of the time of the migrations.
+// CopiedPostgreSQL returns a function that returns the URL of a database for one test: a copy of a template, which fill
+// fills and closes once per test binary. Copying takes a tenth of the time of the migrations.
 func CopiedPostgreSQL(fill func(ctx context.Context, dsn string) error) func(t testing.TB) string {
 	original := sync.OnceValues(func() (name string, err error) {
 		pg, err := postgres()
@@ -98,8 +98,8 @@ func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	return pg, pg.DSN("test")
 }
 
-// Redis returns the URL of an empty Redis server for this test alone. The databases of a server share its channels,
-// so one database per test would not do.
+// Redis returns the URL of an empty Redis server for this test alone. The databases of a server share its channels, so
+// one database per test would not be enough.
 func Redis(t testing.TB) string {
 	t.Helper()
 	return NewRedis(t).URL()

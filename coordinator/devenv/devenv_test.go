@@ -27,7 +27,7 @@ func TestPostgreSQLGivesEachTestItsOwnDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close(t.Context())
-		// Fails the second time if the database is the same one.
+		// This fails the second time if both tests get the same database.
 		if _, err := conn.Exec(t.Context(), "CREATE TABLE mine (id int)"); err != nil {
 			t.Fatal(err)
 		}

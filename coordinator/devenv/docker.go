@@ -26,45 +26,40 @@ func Docker(t testing.TB) string {
 	return host
 }
 
-// TerminalImage returns the reference of a small workspace image on the engine of
-// [Docker], and in a run on Kubernetes on the cluster's nodes. It listens on port 8080 and
-// serves a terminal page at /, its WebSocket at /ws, /echo and /healthz: see package
-// webterm.
+// TerminalImage returns the reference of a small workspace image. The image is on the engine of [Docker] and, in a run
+// on Kubernetes, also on the cluster's nodes. It listens on port 8080 and serves a terminal page at /, its WebSocket at
+// /ws, /echo and /healthz: see package webterm.
 func TerminalImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.Terminal)
 }
 
-// StorageJobImage returns the reference of the storage job's image, built from this source,
-// as [TerminalImage].
+// StorageJobImage is like [TerminalImage] for the storage job's image, built from this source.
 func StorageJobImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.StorageJob)
 }
 
-// These environment variables make the program of [StorageJobTestImage] run as the storage job, and kill itself
-// before the step of that number, from 1 on.
+// These environment variables make the program of [StorageJobTestImage] run as the storage job, and kill itself before
+// the step with that number, counted from 1.
 const (
 	StorageJobTestEnv   = "STORAGEJOB_TEST_AS_JOB"
 	StorageJobKillAtEnv = "STORAGEJOB_TEST_KILL_AT"
 )
 
-// StorageJobTestImage returns the reference of an image for the storage job whose program is the
-// job's test binary, as [TerminalImage].
+// StorageJobTestImage is like [TerminalImage] for an image of the storage job whose program is the job's test binary.
 func StorageJobTestImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.StorageJobTest)
 }
 
-// GatewayImage returns the reference of the gateway's image, built from this source, as
-// [TerminalImage].
+// GatewayImage is like [TerminalImage] for the gateway's image, built from this source.
 func GatewayImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.Gateway)
 }
 
-// TestWorkspaceImage returns the reference of the image of the conformance suite of container
-// backends, as [TerminalImage].
+// TestWorkspaceImage is like [TerminalImage] for the image of the conformance suite of container backends.
 func TestWorkspaceImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.TestWorkspace)

@@ -26,13 +26,13 @@ const (
 	// loadEnv is a command that brings an image of the Docker engine at DOCKER_HOST to the cluster's nodes. The
 	// image's name is its last argument.
 	loadEnv = "CODEHUB_TEST_K8S_LOAD"
-	// svcEnv and nodeEnv are commands for tests of faults. "stop kubelet" and the like follow the first, and a
-	// command for the node follows the second.
+	// svcEnv and nodeEnv are commands for tests of faults. The first is completed by arguments such as "stop kubelet",
+	// the second by a command for the node.
 	svcEnv  = "CODEHUB_TEST_K8S_SVC"
 	nodeEnv = "CODEHUB_TEST_K8S_IN"
 )
 
-// OnKubernetes reports whether the tests of this run are on a Kubernetes cluster.
+// OnKubernetes reports whether the tests of this run use a Kubernetes cluster.
 func OnKubernetes() bool { return os.Getenv(kubeconfigEnv) != "" }
 
 // Kubeconfig is the file of the cluster of a run on Kubernetes.
@@ -101,7 +101,7 @@ func Component(t testing.TB, action, name string) {
 	command(t, svcEnv, action+" "+name)
 }
 
-// OnNode runs a shell command on the node, as [Component].
+// OnNode runs a shell command on the node; it skips the test like [Component].
 func OnNode(t testing.TB, line string) {
 	t.Helper()
 	command(t, nodeEnv, "sh -c '"+line+"'")
@@ -157,7 +157,7 @@ func Inspect(t testing.TB, host, installation string) *inspect.Docker {
 	return d
 }
 
-// storeHost is the address at which the tests' object store listens: on a cluster Pods must reach it.
+// storeHost is the address at which the tests' object store listens: in a run on a cluster, Pods must reach it.
 func storeHost() string {
 	if host := os.Getenv("CODEHUB_TEST_K8S_HOST"); host != "" && OnKubernetes() {
 		return host
@@ -166,7 +166,7 @@ func storeHost() string {
 }
 
 // Clear removes everything that an installation has on its backend, at the end of a test that may have failed. It
-// retries, because backends take their time to remove things, and the users of a volume go first.
+// retries, because backends take their time to remove things, and a volume can be removed only after its users.
 func Clear(t testing.TB, e inspect.Engine) {
 	t.Helper()
 	wait.For(t, "everything is removed", func() error {

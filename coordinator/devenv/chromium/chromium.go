@@ -1,9 +1,10 @@
 // Package chromium has the settings with which tests start Debian's Chromium: the build that runs only without a
-// window, which loads the same pages with little more than half of the processor time.
+// window, because it loads the same pages with little more than half of the processor time.
 //
 // A browser that hears of an address change on its machine aborts the requests in flight (net::ERR_NETWORK_CHANGED),
 // and addresses change all the time while other tests start containers. So this browser may not ask the kernel about
-// addresses. The package owns how: a program that imports it becomes the browser when it is started with the mark.
+// addresses. The package ensures that: a program that imports it becomes the browser when it is started with the mark
+// in its environment.
 package chromium
 
 import (

@@ -29,7 +29,7 @@ func init() {
 }
 
 // become turns this process into the browser, without the right to open netlink sockets, from which the browser would
-// hear about addresses. It returns only an error.
+// hear about addresses. It returns only if that fails.
 func become() error {
 	runtime.LockOSThread() // the filter is this thread's, and so is the new program
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

@@ -50,12 +50,12 @@ func New(t testing.TB) *Collector {
 	return c
 }
 
-// Env makes a program send its traces here, without delay.
+// Env returns the variables that make a program send its traces here, without delay.
 func (c *Collector) Env() []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_BSP_SCHEDULE_DELAY=200"}
 }
 
-// Hang makes the collector take requests and answer none, until it is called with false.
+// Hang makes the collector accept requests and answer none, until Hang is called with false.
 func (c *Collector) Hang(yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +134,7 @@ func texts(attributes []*common.KeyValue) map[string]string {
 	return found
 }
 
-// Spans returns the spans so far, by their start.
+// Spans returns the spans so far, in the order of their start.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

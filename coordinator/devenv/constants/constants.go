@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Read returns the sorted values of the text constants of the package in dir. They are those of a
-// type, and those whose name begins with a prefix, if that is not empty.
+// Read returns the sorted values of some text constants of the package in dir: those of the type typeName and, if
+// prefix is not empty, those whose name begins with it.
 func Read[T ~string](dir, typeName, prefix string) ([]T, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

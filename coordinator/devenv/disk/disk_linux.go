@@ -22,8 +22,8 @@ type Disk struct {
 	cuts  int    // how many disks there were before
 }
 
-// New makes and mounts a file system of a kind, such as ext4, with so many MiB, at the folder dir. It skips the test
-// where it cannot.
+// New makes a file system of that kind, such as ext4, with that many MiB, and mounts it at the folder dir. It skips the
+// test if the machine does not allow it.
 func New(t testing.TB, kind string, size int64, dir string) *Disk {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -60,12 +60,12 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// unmount takes the disk out of this mount namespace. The namespaces of servers that this machine started while it
-// was mounted may still have it.
+// unmount takes the disk out of this mount namespace. The namespaces of servers that were started while it was mounted
+// may still have it.
 func (d *Disk) unmount() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) }
 
-// Cut ends the file system as a power cut does: at once, without writing anything more to the disk. Every later
-// access fails. It serves ext4 and xfs.
+// Cut ends the file system as a power cut does: immediately, without writing anything more to the disk. Every later
+// access fails. It works for ext4 and xfs.
 func (d *Disk) Cut() error {
 	const (
 		shutdown   = 0x8004587d // FS_IOC_SHUTDOWN, as `xfs_io -x -c shutdown` sends it
@@ -98,7 +98,7 @@ func (d *Disk) Return() error {
 	return d.mount()
 }
 
-// Remount unmounts the file system in good order, and mounts it again.
+// Remount unmounts the file system cleanly, and mounts it again.
 func (d *Disk) Remount() error {
 	if err := unix.Unmount(d.Dir, 0); err != nil {
 		return fmt.Errorf("unmounting a disk: %w", err)

@@ -81,7 +81,7 @@ func NewCluster(t testing.TB, kubeconfig string) *Cluster {
 	return c
 }
 
-// Cut ends all connections, watches among them.
+// Cut ends all connections, including watches.
 func (c *Cluster) Cut() {
 	c.mu.Lock()
 	c.end()
@@ -90,7 +90,7 @@ func (c *Cluster) Cut() {
 	c.server.CloseClientConnections()
 }
 
-// Away ends all connections, and refuses new ones until it is called again.
+// Away ends all connections, and refuses new ones until Away is called again.
 func (c *Cluster) Away(on bool) {
 	c.mu.Lock()
 	c.away = on
@@ -98,8 +98,8 @@ func (c *Cluster) Away(on bool) {
 	c.Cut()
 }
 
-// Replace ends all connections, and leads new ones to another, empty cluster, whose namespace kube-system has that
-// uid; "" leads them back. The other cluster refuses every request that would change something, and Changes lists
+// Replace ends all connections, and directs new ones to another, empty cluster, whose namespace kube-system has that
+// uid; "" directs them back. The other cluster refuses every request that would change something, and Changes lists
 // those requests.
 func (c *Cluster) Replace(uid string) {
 	c.mu.Lock()
@@ -108,14 +108,14 @@ func (c *Cluster) Replace(uid string) {
 	c.Cut()
 }
 
-// Changes are the requests that would have changed something in the other cluster.
+// Changes returns the requests that would have changed something in the other cluster.
 func (c *Cluster) Changes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changes
 }
 
-// Requests are the requests so far, without watches.
+// Requests returns the requests so far, without watches.
 func (c *Cluster) Requests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// parts are the sizes of the parts of uploads, in bytes, by the ids of the uploads and the numbers of the
-// parts.
+// parts maps an upload's id and a part's number to the size of the part in bytes.
 type parts struct {
 	mu    sync.Mutex
 	sizes map[string]map[string]int64

@@ -21,9 +21,9 @@ const (
 	KeepsBack Fault = "keeps back"
 	// ChangesHost sends the gateway's own name as the host, and does not forward the client's.
 	ChangesHost Fault = "changes the host"
-	// ChangesCookies makes cookies that pages can read.
+	// ChangesCookies lets pages read cookies.
 	ChangesCookies Fault = "changes cookies"
-	// SmallHeaders takes 8 kB of headers.
+	// SmallHeaders accepts at most 8 kB of headers.
 	SmallHeaders Fault = "small headers"
 	// SaysNothing does not forward the client's address.
 	SaysNothing Fault = "says nothing"
@@ -33,8 +33,8 @@ const (
 	Redirects Fault = "redirects"
 )
 
-// Proxy runs a reverse proxy on this machine in front of the server at target, with one fault, and
-// returns its host and port. With a certificate it ends TLS.
+// Proxy runs a reverse proxy on this machine in front of the server at target, with one fault, and returns its host and
+// port. With a certificate it terminates TLS.
 func Proxy(t testing.TB, target string, fault Fault, certificate *tls.Certificate) (host string) {
 	t.Helper()
 	to, err := url.Parse(target)

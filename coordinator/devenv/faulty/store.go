@@ -28,10 +28,10 @@ const (
 	Silent     Fault = "silent"      // takes the request and never answers
 	Slow       Fault = "slow"        // answers after a second
 	WrongBytes Fault = "wrong bytes" // answers with another content of the same length
-	// WrongArchives does the same to archives only, not to their commit markers.
+	// WrongArchives does the same, but only to archives, not to their commit markers.
 	WrongArchives Fault = "wrong archives"
 	Gone          Fault = "gone" // closes the connection
-	// EqualParts completes no upload whose parts differ in size.
+	// EqualParts refuses to complete an upload whose parts differ in size.
 	EqualParts Fault = "equal parts"
 )
 
@@ -102,7 +102,7 @@ func NewStore(t testing.TB, target string) *Store {
 	return f
 }
 
-// Set changes the behaviour from the next request on, and ends those that hang.
+// Set changes the behaviour from the next request on, and ends the requests that hang.
 func (f *Store) Set(now Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,8 +111,8 @@ func (f *Store) Set(now Fault) {
 	f.released = make(chan struct{})
 }
 
-// Hold lets only that many bytes of each downloaded archive pass, until it is called with a larger number, or until
-// [Store.Release].
+// Hold lets only the given number of bytes of each downloaded archive pass, until it is called with a larger number, or
+// until [Store.Release].
 func (f *Store) Hold(after int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,8 @@ type Environment struct {
 	Changes []string
 }
 
-// inHome are the instructions of an image whose user works at home, with those that start the application.
+// inHome are the instructions of an image whose user works in the home folder, including those that start the
+// application.
 func inHome(start ...string) []string {
 	return append([]string{
 		`ENV HOME=/home/coder USER=coder SHELL=/bin/bash LANG=C.UTF-8`, `USER 1000:1000`, `WORKDIR /home/coder`, `EXPOSE 8080`,
@@ -98,7 +99,7 @@ func (e Environment) Prepare(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// Path is where the root file system of this version of the script is, as a tar archive.
+// Path returns where the root file system of this version of the script is, as a tar archive.
 func (e Environment) Path() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

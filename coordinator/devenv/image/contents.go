@@ -12,9 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Contents writes the content of an installation's images for this machine's architecture into a folder each below
-// dir: gateway, storagejob, and store, the object store of the tests. As root it gives the files to the users of the
-// images. It serves builds on machines that have no engine yet.
+// Contents writes the content of an installation's images for this machine's architecture into a folder each below dir:
+// gateway, storagejob, and store, the object store of the tests. If run as root, it gives the files to the users of the
+// images. It is for builds on machines that have no engine yet.
 func Contents(ctx context.Context, root, dir string) error {
 	gateway, err := gatewayFiles(ctx, root, runtime.GOARCH)
 	if err != nil {
@@ -80,7 +80,7 @@ func lay(dir string, entries []entry) error {
 			err = os.Chown(path, e.user, e.user)
 		}
 		if err == nil {
-			// With the sticky bit as Go has it.
+			// The sticky bit in Go's form.
 			mode := os.FileMode(e.mode & 0o777) //nolint:gosec // it is a mode
 			if e.mode&0o1000 != 0 {
 				mode |= os.ModeSticky

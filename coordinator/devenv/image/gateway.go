@@ -36,8 +36,8 @@ func gatewayFiles(ctx context.Context, root, arch string) (map[string][]byte, er
 	return map[string][]byte{"caddy": caddy, "Caddyfile": caddyfile, "rootfs.tar": rootfs}, err
 }
 
-// gatewayFolders are the root file system around the program. A build from scratch has no shell to
-// make folders and give them away.
+// gatewayFolders are the root file system around the program. A build from scratch has no shell that could make folders
+// and change their owners.
 func gatewayFolders(authorities, bill, licences []byte) []entry {
 	return []entry{
 		{"tmp/", 0o1777, 0, nil},

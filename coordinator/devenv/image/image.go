@@ -1,7 +1,7 @@
 // Package image builds the container images of this repository through the Docker API, without Docker's command line:
 // the gateway, the storage job and a terminal workspace.
 //
-// It has no cache: the go command and the engine do no work twice.
+// It has no cache, because the go command and the engine already do no work twice.
 package image
 
 import (
@@ -52,7 +52,7 @@ var (
 		storageJob(compileTest, testSuffix)}
 	Terminal = Image{"codehub/terminal", "coordinator/devenv/webterm",
 		program("coordinator/devenv/webterm", compile, "busybox", busybox)}
-	// TestWorkspace is that of the conformance suite of container backends.
+	// TestWorkspace is the workspace image of the conformance suite of container backends.
 	TestWorkspace = Image{"codehub/testworkspace", "coordinator/backend/backendtest/testworkspace",
 		program("coordinator/backend/backendtest/testworkspace", compile, "busybox", busybox)}
 )
@@ -224,8 +224,8 @@ func run(ctx context.Context, root, folder, arch, suffix string, command ...stri
 // built is where a program is kept.
 func built(root, name string) string { return filepath.Join(root, ".codehub", "bin", name) }
 
-// kept returns a program that build makes. It stays where the go command finds it up to date the next time. Several
-// test binaries may build it at the same time.
+// kept returns a program that build makes. The program stays in a place where the go command finds it next time, and
+// sees whether it is up to date. Several test binaries may build it at the same time.
 func kept(root, name string, build func(out string) error) ([]byte, error) {
 	out := built(root, name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {

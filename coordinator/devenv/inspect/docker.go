@@ -38,7 +38,7 @@ func NewDocker(host, installation string, remove func(context.Context) error) (*
 	return &Docker{api, installation, remove}, nil
 }
 
-// own selects the things of a workspace, or of all.
+// own selects what belongs to a workspace, or to all of them.
 func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Args {
 	label := spec.LabelInstallation + "=" + d.installation
 	if workspace != "" {
@@ -170,7 +170,7 @@ func (d *Docker) Exec(ctx context.Context, workspace string, stdin io.Reader, co
 	return out.Bytes(), err
 }
 
-// actions are Docker's names of the events that Follow reports; it skips others, such as exec_start.
+// actions are Docker's names for the events that Follow reports. Follow skips others, such as exec_start.
 var actions = map[events.Action]Action{
 	events.ActionCreate: ActionCreate, events.ActionStart: ActionStart, events.ActionDie: ActionDie,
 	events.ActionDestroy: ActionRemove, events.ActionPause: ActionFreeze, events.ActionUnPause: ActionThaw,

@@ -1,8 +1,8 @@
-// Package inspect looks at an installation's things on its container backend, and disturbs them, past the product.
-// Tests use it to be the same on Docker and on Kubernetes.
+// Package inspect looks at what an installation has on its container backend, and disturbs it, bypassing the product.
+// It lets the same tests run on Docker and on Kubernetes.
 //
-// It owns what a test needs to know of either backend, and must not know how the product sees them. Only tests may
-// import it.
+// It knows what a test needs to know about either backend, and must not know how the product sees the backends. Only
+// tests may import it.
 package inspect
 
 import (
@@ -18,7 +18,7 @@ const (
 	Job       = "job"
 )
 
-// The states of a container. Docker has more states, which keep Docker's names.
+// The states of a container. Docker has other states, too, which keep Docker's names.
 const (
 	Created = "created" // made, and not running yet
 	Running = "running"
@@ -66,10 +66,9 @@ type Mark struct {
 // Engine is a container backend with one installation's things on it. Workspaces are named
 // by their ids. Its methods are safe for concurrent use.
 type Engine interface {
-	// Containers lists the containers of a workspace and of its jobs, or of all for "".
+	// Containers lists the containers of a workspace and its jobs, or of all workspaces for "".
 	Containers(ctx context.Context, workspace string) ([]Container, error)
-	// Volume returns the operation that made the workspace's home volume, and whether there
-	// is one.
+	// Volume returns the operation that made the workspace's home volume, and whether that volume exists.
 	Volume(ctx context.Context, workspace string) (op string, exists bool, err error)
 	// MakeVolume makes a home volume for the workspace, labelled with an operation. RemoveVolume removes it.
 	MakeVolume(ctx context.Context, workspace, op string) error
@@ -81,8 +80,8 @@ type Engine interface {
 	// Exec runs a shell command in the workspace's container with that input, and returns its output. A command that
 	// fails is an error.
 	Exec(ctx context.Context, workspace string, stdin io.Reader, command string) ([]byte, error)
-	// Follow calls do for each event of containers from now on, in the backend's order. It returns once it follows
-	// them. When it ends, it sends the reason, or nil if ctx has ended.
+	// Follow calls do for each event of containers from now on, in the backend's order. It returns once it has begun to
+	// follow them. When it stops doing so, it sends the reason to ended, or nil if ctx has ended.
 	Follow(ctx context.Context, do func(Event)) (ended <-chan error, err error)
 	// Mark is now. Since returns the events of a workspace's containers since a mark. The backend may forget old
 	// ones.
@@ -94,7 +93,7 @@ type Engine interface {
 	Close()
 }
 
-// Find returns the container of a workspace; the zero Container if there is none.
+// Find returns the container of a workspace, or the zero Container if there is none.
 func Find(ctx context.Context, e Engine, workspace string) (Container, error) {
 	all, err := e.Containers(ctx, workspace)
 	if err != nil {
@@ -108,7 +107,7 @@ func Find(ctx context.Context, e Engine, workspace string) (Container, error) {
 	return Container{}, nil
 }
 
-// failed is the error of a command that has ended with that code.
+// failed returns the error of a command that has ended with that code.
 func failed(code int, stderr *bytes.Buffer) error {
 	return fmt.Errorf("exit code %d: %s", code, bytes.TrimSpace(stderr.Bytes()))
 }

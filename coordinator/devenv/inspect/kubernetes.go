@@ -209,7 +209,7 @@ func (k *Kubernetes) Kill(ctx context.Context, c Container) error {
 	return err
 }
 
-// RemoveJob implements [Engine]. It removes the Job, too, which knows how the Pod ended.
+// RemoveJob implements [Engine]. The Job is removed, too, because it records how the Pod ended.
 func (k *Kubernetes) RemoveJob(ctx context.Context, c Container) error {
 	var p corev1.Pod
 	if err := k.Do(ctx, http.MethodGet, PodsPath+"/"+c.Name, nil, nil, &p); err != nil {
@@ -341,7 +341,7 @@ func ran(p *corev1.Pod) bool {
 	return false
 }
 
-// begin is the story so far, and its version.
+// begin returns the story so far, with its version.
 func (k *Kubernetes) begin(ctx context.Context, workspace string) (*story, error) {
 	list, err := k.pods(ctx, workspace)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // streamProtocol is the first version that can signal the end of the input.
 const streamProtocol = "v5.channel.k8s.io"
 
-// stream runs the command that an address of the API names.
+// stream runs the command that an address of the API contains.
 func (k *Kubernetes) stream(ctx context.Context, path string, stdin io.Reader) ([]byte, error) {
 	conn, _, err := websocket.Dial(ctx, k.config.Host+path, &websocket.DialOptions{
 		HTTPClient: k.client, Subprotocols: []string{streamProtocol},
@@ -72,7 +72,7 @@ func (k *Kubernetes) stream(ctx context.Context, path string, stdin io.Reader) (
 	}
 }
 
-// result is the error in the status of a command that has ended.
+// result returns the error in the status of a command that has ended.
 func result(text []byte, stderr *bytes.Buffer) error {
 	var s metav1.Status
 	if err := json.Unmarshal(text, &s); err != nil {

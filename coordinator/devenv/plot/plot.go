@@ -1,5 +1,5 @@
-// Package plot draws line charts as SVG, for reports and guides. A chart stands for itself: its
-// style is in it, readable on light and on dark pages.
+// Package plot draws line charts as SVG, for reports and guides. A chart is self-contained: it includes its style,
+// which is readable on light and on dark pages.
 //
 // It owns the look of charts, and nothing about their content. Programs must not import it.
 package plot
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Point is one value. X is what the chart says, such as seconds since the beginning.
+// Point is one value. X is in the unit that the chart names, such as seconds since the beginning.
 type Point struct{ X, Y float64 }
 
-// Line is the points of one thing, in the order of their X.
+// Line contains the points of one thing, in the order of their X.
 type Line struct {
 	Name   string
 	Points []Point
@@ -33,7 +33,7 @@ type Chart struct {
 	Title, XName string
 	Lines        []Line
 	Marks        []Mark
-	// Log draws the values by their logarithm. Those below 1 are drawn as 1.
+	// Log draws the values on a logarithmic scale. Values below 1 are drawn as 1.
 	Log bool
 }
 
@@ -44,7 +44,7 @@ const MaxLines = 8
 const (
 	width, height            = 760, 260
 	left, right, top, bottom = 64, 12, 44, 36
-	// maxPoints is how many points a line has at most: more than one a pixel shows nothing.
+	// maxPoints is how many points a line has at most: more than one point per pixel would not be visible.
 	maxPoints = 600
 )
 
@@ -90,8 +90,8 @@ func (c Chart) SVG() string {
 	return b.String()
 }
 
-// path is a line's form. Of more points than a chart shows it draws every n-th, and the highest
-// in between.
+// path returns a line's shape. If the line has more points than a chart shows, path draws only the highest of every n
+// points.
 func path(points []Point, x, y axis) string {
 	var b strings.Builder
 	step := max(1, (len(points)+maxPoints-1)/maxPoints)

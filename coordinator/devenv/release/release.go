@@ -26,7 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Past is a state of the product that installations may have.
+// Past is an older state of the product that installations may be in.
 type Past struct {
 	// Commit is in the history of this source. It has a folder in testdata with its own part of the
 	// program that runs its coordinator.
@@ -93,7 +93,7 @@ func (p Past) history(t testing.TB) string {
 	return root
 }
 
-// File returns a file of the release, or nil if it had none. Like [Past.Build] it may skip the test.
+// File returns a file of the release, or nil if it had none. It may skip the test, as [Past.Build] does.
 func (p Past) File(t testing.TB, path string) []byte {
 	t.Helper()
 	root := p.history(t)
@@ -107,7 +107,7 @@ func (p Past) File(t testing.TB, path string) []byte {
 	return text
 }
 
-// Build compiles a process of it. It skips the test if the history does not have the commit.
+// Build compiles a process of the release. It skips the test if the history does not have the commit.
 //
 // The source is kept below the user's cache, because the go command finds its earlier builds there. Its name
 // contains a hash of its content, so that it never changes.
@@ -178,9 +178,9 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	return nil
 }
 
-// Process is the program that runs the release's coordinator, as [Config.Variable] tells it. It
-// prints "started", and "leads" and "follows" each time that it begins to do so. Each line that it
-// reads is a command with a number, with which the answer begins: see testdata/process.go.
+// Process returns the path of the program that runs the release's coordinator, with the configuration in
+// [Config.Variable]. It prints "started", and "leads" and "follows" each time that it begins to do so. Each line that
+// it reads is a command with a number, and the answer begins with that number: see testdata/process.go.
 func (r Release) Process() string { return filepath.Join(r.source, "process", "process") }
 
 // StorageJob returns the reference of the release's image of the storage job on the engine of

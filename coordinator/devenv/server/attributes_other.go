@@ -4,7 +4,7 @@ package server
 
 import "syscall"
 
-// attributes gives the program its user. Only Linux can end it with a killed supervisor.
+// attributes sets the user that the program runs as. Only Linux can end a program when its supervisor is killed.
 func attributes(p Program) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: p.Group, Credential: p.Credential}
 }

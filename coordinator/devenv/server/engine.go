@@ -27,7 +27,7 @@ type Engine struct {
 	Host string
 }
 
-// StartEngine starts a Docker engine. It needs root, or sudo without a question.
+// StartEngine starts a Docker engine. It needs root, or sudo that asks for no password.
 //
 // Its processes and mounts end with it, however it ends. It has its own bridge: two engines on one bridge would give
 // their containers the same addresses, and Docker's default bridge stays behind when the engine ends. Two engines in

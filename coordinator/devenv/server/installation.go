@@ -59,8 +59,8 @@ func RemoveInstallation(ctx context.Context, api *client.Client, id string, all 
 	return errors.Join(append(errs, removeNetworks(ctx, api, ofInstallation(id)))...)
 }
 
-// removeNetworks removes the networks that the filters select. It does not prune: of two
-// prunes at once an engine refuses one.
+// removeNetworks removes the networks that the filters select. It does not prune, because an engine refuses one of two
+// prunes at the same time.
 func removeNetworks(ctx context.Context, api client.APIClient, selected filters.Args) error {
 	networks, err := api.NetworkList(ctx, network.ListOptions{Filters: selected})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // reserve takes a free port, and keeps it as long as this process lives, with a socket that is bound and does not
-// listen. Another socket that was bound without SO_REUSEADDR is refused the same port; a server sets that option, and
-// is not.
+// listen. A socket without SO_REUSEADDR cannot be bound to the same port. A server's socket can, because servers set
+// that option.
 func reserve(port int) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

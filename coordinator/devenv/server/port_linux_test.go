@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A given port is not given again, and its server can listen there, also after a restart.
+// A port that was given out is not given out again, and its server can listen there, even after a restart.
 func TestAPortIsGivenOnce(t *testing.T) {
 	port, err := FreePort()
 	if err != nil {

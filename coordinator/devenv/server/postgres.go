@@ -66,12 +66,13 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	}
 	// Fast shutdown: sessions are ended, a checkpoint is written.
 	p.Stop = syscall.SIGINT
-	// Durable data keeps PostgreSQL's own settings. Under wal_level=minimal, an identity that was used in the
-	// transaction which created it repeats after a crash, until there was a checkpoint.
+	// Durable data keeps PostgreSQL's own settings. Under wal_level=minimal, an identity column that was used in the
+	// transaction that created it repeats its values after a crash, unless there was a checkpoint before.
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
 			"wal_level=minimal", "max_wal_senders=0", "shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
-			// A minute is shared among all databases: with hundreds, a worker would start several times a second.
+			// The default, a minute, is divided among all databases: with hundreds of them, a worker would start
+			// several times a second.
 			"autovacuum_naptime=10min"} {
 			p.Argv = append(p.Argv, "-c", setting)
 		}

@@ -31,8 +31,8 @@ type Program struct {
 	Dir string
 	// Log is the file that takes the output; empty means the caller's output.
 	Log string
-	// Stop is the signal for an orderly end, SIGTERM if zero; Group sends it to the
-	// program's children as well. After Grace, 15 s if zero, follows SIGKILL.
+	// Stop is the signal for an orderly end, SIGTERM if zero; Group sends it to the program's children as well. SIGKILL
+	// follows after Grace, 15 s if zero.
 	Stop  syscall.Signal
 	Group bool
 	Grace time.Duration
@@ -47,8 +47,8 @@ type Program struct {
 	Stale []string
 	// Folders are made for the program, private to its user, and removed after it.
 	Folders []string
-	// Credential is who the program runs as, with the capabilities Caps; nil: the
-	// present user. Another user needs Root.
+	// Credential is the user that the program runs as, with the capabilities Caps; nil means the present user. Another
+	// user needs Root.
 	Credential *syscall.Credential
 	Caps       []uintptr
 	// Root runs the supervisor as root, with sudo if need be.
@@ -59,7 +59,7 @@ type Program struct {
 	Contain, Network bool
 	// Before and After are shell commands that the supervisor runs around the program.
 	Before, After string
-	// Ready returns nil when the program serves; nil: there is nothing to wait for.
+	// Ready returns nil when the program serves. If Ready itself is nil, there is nothing to wait for.
 	Ready func() error `json:"-"`
 }
 

@@ -19,10 +19,9 @@ type S3 struct {
 	AccessKey, SecretKey string
 }
 
-// StartS3 starts a server, versitygw, and builds it first if it is not in the cache. It keeps an
-// object's metadata in extended attributes, which the file system must support. The keys are the
-// root credentials, random if empty. host is an address of this machine, [Loopback] unless others
-// must reach the server. Port 0 is a free one.
+// StartS3 starts a server, versitygw, and builds it first if it is not in the cache. It keeps an object's metadata in
+// extended attributes, which the file system must support. The keys are the root credentials, random if empty. host is
+// an address of this machine, [Loopback] unless others must reach the server. Port 0 chooses a free one.
 func StartS3(ctx context.Context, storage Storage, accessKey, secretKey, host string, port int) (*S3, error) {
 	bin, err := BuildS3(ctx)
 	if err != nil {

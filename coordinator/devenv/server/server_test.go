@@ -50,7 +50,7 @@ func own() {
 	select {}
 }
 
-// A killed process cannot clean up, and yet leaves nothing: its servers end and their folders are removed.
+// A killed process cannot clean up, and yet leaves nothing behind: its servers end and their folders are removed.
 func TestServersEndWithAKilledOwner(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ownerEnv+"=1")
@@ -148,8 +148,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Data of a durable server is there after an orderly end and after a kill. That holds also if the
-// number in its pid file means another process by then.
+// Data of a durable server is there after an orderly end and after a kill. That holds even if the number in its pid
+// file is that of another process by then.
 func TestPostgreSQLRecovers(t *testing.T) {
 	dir := t.TempDir()
 	start := func() (*server.PostgreSQL, *pgx.Conn) {

@@ -31,9 +31,9 @@ const (
 type Storage struct {
 	// Dir has the data. The server's log and lock are beside it.
 	Dir string
-	// Sockets takes the sockets and goes with the server. Its path is short.
+	// Sockets is the folder for the sockets, which is removed with the server. Its path is short.
 	Sockets string
-	// scratch is the folder that has all of it, if nothing has to last.
+	// scratch is the folder that contains all of them, if nothing has to last.
 	scratch string
 }
 
@@ -130,7 +130,7 @@ func SocketDir(dir string) string {
 	return filepath.Join(strings.TrimSuffix(os.TempDir(), "/"), "codehub-"+hex.EncodeToString(sum[:6]))
 }
 
-// makePrivate makes a folder that only its owner can enter: user, or the present one.
+// makePrivate makes a folder that only its owner can enter: the given user, or the present one if user is nil.
 func makePrivate(dir string, user *syscall.Credential) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -166,7 +166,7 @@ var ErrLocked = errors.New("locked by another process")
 // file, or the end of the process, frees it.
 func Lock(path string) (*os.File, error) { return lock(path, unix.LOCK_EX) }
 
-// TryLock is [Lock] without waiting: [ErrLocked] when another process has it.
+// TryLock is [Lock] without waiting. It returns [ErrLocked] if another process has the lock.
 func TryLock(path string) (*os.File, error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
 
 func lock(path string, how int) (*os.File, error) {

@@ -24,8 +24,8 @@ func init() {
 	}
 }
 
-// supervise runs one program until its owner is gone, and then ends it in order. If the supervisor is killed, the
-// kernel ends the program: by Pdeathsig, or as process 1 of a namespace. The result is the exit code.
+// supervise runs one program until its owner is gone, and then ends it in an orderly way. If the supervisor is killed,
+// the kernel ends the program: by Pdeathsig, or as process 1 of a namespace. The result is the exit code.
 func supervise() int {
 	var p Program
 	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
@@ -34,8 +34,8 @@ func supervise() int {
 	}
 	orphaned := make(chan struct{})
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); close(orphaned) }()
-	// No signal but SIGTERM ends a supervisor early, and that in order. The others are
-	// caught, not ignored: children would inherit that, down to the shells in containers.
+	// Only SIGTERM ends a supervisor early, in an orderly way. Other signals are caught, not ignored: children would
+	// inherit ignored signals, down to the shells in containers.
 	stop, others := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	signal.Notify(others, syscall.SIGINT, syscall.SIGHUP)
@@ -118,8 +118,8 @@ func launch(p Program, orphaned <-chan struct{}) (*exec.Cmd, error) {
 	if err := shell(p.Before); err != nil {
 		return nil, err
 	}
-	// init runs on the main goroutine. That is locked to the main thread, which lives as long as
-	// the process: Pdeathsig fires when the forking *thread* ends.
+	// init runs on the main goroutine. That goroutine is locked to the main thread, which lives as long as the process:
+	// Pdeathsig fires when the forking *thread* ends.
 	cmd.SysProcAttr = attributes(p)
 	return cmd, cmd.Start()
 }

@@ -14,15 +14,15 @@ const Loopback = "127.0.0.1"
 // Web is a server of HTTP.
 type Web struct {
 	Name string
-	// Host is the address of this machine on which it listens, and Port the port; 0 is a free one.
+	// Host is the address of this machine on which it listens, and Port the port; 0 means a free one.
 	Host string
 	Port int
-	// Health is a path that answers 200 when it serves. Without one, every answer will do.
+	// Health is a path that answers 200 when the server is ready. If empty, any answer will do.
 	Health string
 }
 
-// StartWeb starts a server of HTTP, and returns it with its URL and port. The function adds to
-// the program what serves at an address.
+// StartWeb starts a server of HTTP, and returns it with its URL and port. serve adds to the program the command that
+// serves at an address.
 func StartWeb(storage Storage, w Web,
 	serve func(p *Program, address string)) (process *Process, url string, port int, err error) {
 	// A free port is chosen before the server takes it: another process may be quicker.
@@ -46,7 +46,7 @@ func StartWeb(storage Storage, w Web,
 	return nil, "", 0, err
 }
 
-// answers returns nil if a URL answers, and with 200 if it must be well.
+// answers returns nil if a URL answers; if well is set, only if the answer is 200.
 func answers(url string, well bool) error {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)

@@ -36,7 +36,7 @@ func serveShell(ctx context.Context, conn *websocket.Conn) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-l")
 	cmd.Env, cmd.Dir = append(os.Environ(), "TERM=xterm-256color"), os.Getenv("HOME")
-	// Closing a terminal hangs up; only a shell that does not care is killed.
+	// Closing a terminal hangs up; only a shell that ignores that is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGHUP) }
 	cmd.WaitDelay = time.Second
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 80, Rows: 24})
@@ -44,13 +44,13 @@ func serveShell(ctx context.Context, conn *websocket.Conn) error {
 		return fmt.Errorf("starting a shell: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { tty.Close() })() // ends a blocked Read
-	// Ends with the connection, which the caller closes next.
+	// It ends with the connection, which the caller closes next.
 	go func() {
 		defer cancel()
 		receive(ctx, conn, tty)
 	}()
 	_, _ = io.Copy(binary{ctx, conn}, tty) // EIO: the shell ended
-	// Before cancel, which would break the connection off under the reader.
+	// This comes before cancel, which would break the connection off while it is being read.
 	_ = conn.Close(websocket.StatusNormalClosure, "the shell ended")
 	cancel()
 	tty.Close()

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// witness remembers the secrets in requests to this container. It shows to tests whether any were meant for another
+// witness remembers the secrets in requests to this container. It shows tests whether any of them was meant for another
 // container.
 type witness struct {
 	mu   sync.Mutex

@@ -36,19 +36,19 @@ const (
 	seedEnv = "SEED"
 )
 
-// circumstances are those of one run of a package.
+// circumstances are the conditions under which a package's tests run once.
 type circumstances struct {
 	// cpu is go test's -cpu: the number of processors for the tests. With several values the tests run once with each
 	// in the same process, which shows what the first run leaves behind.
 	cpu string
-	// load is whether all processors are kept busy beside it.
+	// load says whether all processors are kept busy meanwhile.
 	load bool
 }
 
-// rounds are the circumstances of one round after the other; after the last one comes the first.
+// rounds are the circumstances of successive rounds; after the last one, the first one comes again.
 var rounds = []circumstances{{"1", true}, {"2", true}, {"1", false}, {"2,1", true}}
 
-// suite is the tests of one package.
+// suite contains the tests of one package.
 type suite struct {
 	ImportPath, Dir           string
 	TestGoFiles, XTestGoFiles []string
@@ -74,7 +74,7 @@ func again(ctx context.Context, root string, env, args []string) error {
 
 func repeat(ctx context.Context, root string, env, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(commandAgain, flag.ContinueOnError)
-	// A round is not the next one's input
+	// A failure in one round is no input for the next.
 	r := repetition{root: root, env: append(env, "RAPID_NOFAILFILE=true"), out: out}
 	budget := flags.Duration("for", time.Hour, "start nothing that is not likely to end within this time")
 	flags.IntVar(&r.rounds, "rounds", 20, "how often each package is run at most")
@@ -233,7 +233,7 @@ func (r *repetition) round(ctx context.Context, s *suite) {
 		s.ImportPath, strings.Join(names, ", "), took.Round(time.Second), c.cpu, c.load, number, kept)
 }
 
-// build makes the test program of a package: once, as linking takes longer than most tests do.
+// build makes the test program of a package, only once, because linking takes longer than most tests do.
 func (r *repetition) build(ctx context.Context, s *suite) error {
 	if s.program != "" {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// testOnCluster is [test] on a Kubernetes cluster. It runs in this machine's network, which reaches the cluster. The
-// engine that builds the images stays outside of it.
+// testOnCluster is [test] on a Kubernetes cluster. It runs in this machine's network, from which the cluster can be
+// reached. The engine that builds the images has a network of its own.
 func testOnCluster(ctx context.Context, root string, args []string) (err error) {
 	home, _ := os.UserHomeDir() // "" is a path that is not there
 	kubeconfig := cmp.Or(os.Getenv("CODEHUB_TEST_KUBECONFIG"), os.Getenv("KUBECONFIG"),

@@ -59,7 +59,7 @@ const usage = `usage: devenv COMMAND
 func main() {
 	// SIGHUP: the terminal was closed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A second Ctrl-C ends this process at once; its children still end in order.
+	// A second Ctrl-C ends this process immediately; its children still end in an orderly way.
 	context.AfterFunc(ctx, stop)
 	err := dispatch(ctx, os.Args[1:])
 	var exit *exec.ExitError

@@ -74,7 +74,7 @@ func buildCopy(ctx context.Context, root, cache string) (map[string]string, erro
 	return images, nil
 }
 
-// checksums returns mode and checksum of every file below a folder.
+// checksums returns the mode and the checksum of every file below a folder.
 func checksums(folder string) (map[string]string, error) {
 	sums := make(map[string]string)
 	files := os.DirFS(folder)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTwoBuildsAreCompared: another content, another mode and a file that only one build has are found.
+// TestTwoBuildsAreCompared: different content, a different mode, and a file that only one build has are found.
 func TestTwoBuildsAreCompared(t *testing.T) {
 	build := func(mode os.FileMode, files ...string) map[string]string {
 		dir := t.TempDir()

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// slow is how long a package or test must take to be in the table, and slowLines how many of each are in it.
+	// slow is how long a package or test must take to appear in the table, and slowLines is how many of each appear at
+	// most.
 	slow      = 10 * time.Second
 	slowLines = 12
 )
@@ -25,7 +26,7 @@ type timed struct {
 }
 
 // printSlowest prints the slowest packages and tests among events of `go test -json`. A test whose subtests are
-// parallel takes no time itself; then its subtests are in the table.
+// parallel takes no time itself, so its subtests are in the table.
 func printSlowest(out io.Writer, events io.Reader) error {
 	var packages, tests []timed
 	for d := json.NewDecoder(events); ; {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// cleanupLimit is how long private servers may take to end after their test did.
+	// cleanupLimit is how long private servers may take to end after their test has ended.
 	cleanupLimit = 30 * time.Second
 	// interruptGrace is how long tests may take to end after Ctrl-C.
 	interruptGrace = time.Minute
@@ -36,14 +36,14 @@ const (
 	commandAgain = "test-again"
 )
 
-// runners are how each of them runs the tests.
+// runners maps each of these commands to the way it runs the tests.
 var runners = map[string]runner{commandTest: once, commandAgain: again}
 
 // test runs the tests of a command with everything that they need. It fails if they leave something behind.
 //
 // The tests, their servers and their Docker engine run in one network namespace, made for them. There they meet no
-// other engine of this machine, and reach their containers as on any machine with an engine. Nothing leads out of the
-// namespace, so test downloads everything first.
+// other engine of this machine, and reach their containers as on any machine with an engine. Nothing outside the
+// namespace can be reached, so test downloads everything first.
 func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
 		return testHere(ctx, root, name, args)
@@ -112,12 +112,12 @@ func test(ctx context.Context, root, name string, args []string) error {
 	return nil
 }
 
-// asked matches the variables that the example's Caddyfile asks for.
+// asked matches the variables that the example's Caddyfile reads.
 var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
 
-// environment is this program's environment without the variables that the settings, the client of PostgreSQL and
-// that of S3 read. Variables for `make run`, say, are not for the tests. The engine and the cluster stay: they are
-// this program's own settings.
+// environment returns this program's environment without the variables that the settings and the clients of PostgreSQL
+// and S3 read: variables for `make run`, say, must not reach the tests. Those for the engine and the cluster stay,
+// because they are this program's own settings.
 func environment(root string) ([]string, error) {
 	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
 	if err != nil {
@@ -205,8 +205,8 @@ func once(ctx context.Context, root string, env, args []string) error {
 	return errors.Join(tested, printSlowest(os.Stdout, times))
 }
 
-// goTest is `go test`, whose output ends with the failed tests. The end of each test and package goes to the file
-// times. gotestsum would not show the results of benchmarks, so they run without it.
+// goTest is `go test`, whose output ends with the failed tests. The file times records the end of each test and
+// package. gotestsum would not show the results of benchmarks, so they run without it.
 func goTest(ctx context.Context, root, tool, times string, args []string) *exec.Cmd {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "bench") }) {
 		return command(ctx, root, "go", append([]string{"test"}, args...)...)

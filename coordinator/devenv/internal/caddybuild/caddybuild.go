@@ -70,7 +70,7 @@ func BuildRelease(ctx context.Context, root, system, arch, out string) error {
 	return logged(func(log *bytes.Buffer) error { return buildRelease(ctx, root, system, arch, out, log) })
 }
 
-// buildRelease is BuildRelease that appends the build's output to log.
+// buildRelease is BuildRelease, but appends the build's output to log.
 func buildRelease(ctx context.Context, root, system, arch, out string, log *bytes.Buffer) error {
 	return build(ctx, root, out, log, func(b *xcaddy.Builder) func(string) error {
 		b.OS, b.Arch = system, arch
@@ -88,7 +88,7 @@ func logged(build func(log *bytes.Buffer) error) error {
 	return nil
 }
 
-// build makes the program out. The function that prepare returns adds to the folder in which xcaddy builds.
+// build makes the program out. prepare returns a function that adds files to the folder in which xcaddy builds.
 func build(
 	ctx context.Context, root, out string, log *bytes.Buffer, prepare func(*xcaddy.Builder) func(created string) error,
 ) error {
@@ -153,8 +153,8 @@ func linksFor(replacements []xcaddy.Replace) func(created string) error {
 	}
 }
 
-// buildEnv is the environment of the go command. The command would ask the network about this module, although the
-// working copy replaces it. With "off" after the first proxy, a refusal there is final, and the command does not ask
+// buildEnv is the environment of the go command. The command asks the network about this module, although the working
+// copy replaces it. With "off" after the first proxy, a refusal by that proxy is final, and the command does not ask
 // the module's origin.
 func buildEnv(ctx context.Context) ([]string, error) {
 	proxies, err := goEnv(ctx, "GOPROXY")

@@ -66,7 +66,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestBuildSaysNothingOfThisMachine: a release build gives the same program everywhere and at any time, and every
+// TestBuildSaysNothingOfThisMachine: a release build produces the same program everywhere and at any time, and every
 // module in it has an allowed licence. `make reproduce` compares two builds with separate caches.
 func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	root, err := image.Root()

@@ -107,8 +107,8 @@ func Build(ctx context.Context, root, out string) (string, error) {
 }
 
 // Version is the package's version, such as 0.1.0+git20260802134127.82b487a3c1d2: the release, and the time (UTC) and
-// the name of the commit. For dpkg, a later commit of the same release is newer, and a commit with changes is newer
-// than without. Outside a repository it is 0.1.0+dev, which is older than any commit.
+// the name of the commit. For dpkg, a later commit of the same release is newer, and a commit with local changes is
+// newer than the same commit without them. Outside a repository it is 0.1.0+dev, which is older than any commit.
 func Version(ctx context.Context, root string) string {
 	of := revision.Of(ctx, root)
 	if of == "" {

@@ -38,7 +38,7 @@ func TestVersionsSort(t *testing.T) {
 	versions := []string{contract.Release, contract.Release + "+000000000000", Version(t.Context(), root),
 		contract.Release + "+ffffffffffff.dirty"}
 	git(0, "init", "-q")
-	// The names of these eight do not sort.
+	// The names of these eight commits do not sort in the commits' order.
 	for commit := range 8 {
 		write(strconv.Itoa(commit))
 		git(commit*1000, "add", "file")

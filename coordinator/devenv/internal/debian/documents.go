@@ -62,7 +62,8 @@ func stageDocuments(root, staged string) error {
 	return nil
 }
 
-// relink makes the links of a document valid from its place in the package, whose files are all.
+// relink makes the links of a document valid from its place in the package; all maps the package's files to their
+// places.
 func relink(text []byte, from string, all map[string]string) []byte {
 	return relative.ReplaceAllFunc(text, func(link []byte) []byte {
 		address, end := string(link[len("]("):len(link)-1]), link[len(link)-1]

@@ -184,7 +184,7 @@ func during(url string, action func()) (count int, failed []error, longest time.
 	return count, failed, longest
 }
 
-// TestUnderSystemd installs the package in a machine with systemd and runs it there on real servers. It restarts,
+// TestUnderSystemd installs the package in a machine with systemd and runs it there with real servers. It restarts,
 // reloads, kills and updates the gateway under requests, and purges the package.
 func TestUnderSystemd(t *testing.T) {
 	root, err := image.Root()

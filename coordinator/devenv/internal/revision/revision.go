@@ -17,7 +17,7 @@ const variable = "github.com/codehub/gateway/coordinator/version.revision"
 // Of returns the commit of the repository in root, such as 82b487a3c1d2, with the suffix -dirty if tracked files are
 // changed. It is empty without a repository, as in an archive of the source, or without git.
 func Of(ctx context.Context, root string) string {
-	// If the folder is inside another repository, that one's commit means nothing.
+	// If the folder is inside another repository, the commit of that repository means nothing.
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		return ""
 	}
@@ -29,7 +29,7 @@ func Of(ctx context.Context, root string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Time returns when that commit was made, and the beginning of 1970 where there is none.
+// Time returns when that commit was made, or the beginning of 1970 if there is none.
 func Time(ctx context.Context, root string) time.Time {
 	if Of(ctx, root) == "" {
 		return time.Unix(0, 0)

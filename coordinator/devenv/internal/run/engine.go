@@ -25,7 +25,7 @@ const (
 	registryLimit, pullLimit = 8 * time.Second, 15 * time.Minute
 )
 
-// withEngine asks the Docker engine at host.
+// withEngine calls ask with a client of the Docker engine at host.
 func withEngine(host string, ask func(*client.Client) error) error {
 	api, err := server.EngineClient(host)
 	if err != nil {
@@ -38,8 +38,8 @@ func withEngine(host string, ask func(*client.Client) error) error {
 	return nil
 }
 
-// checkReach returns an error when this machine and the engine's containers cannot reach
-// each other: they must share this machine's network.
+// checkReach returns an error if this machine and the engine's containers cannot reach each other: they must share this
+// machine's network.
 func checkReach(info system.Info) error {
 	if info.OperatingSystem == "Docker Desktop" || slices.Contains(info.SecurityOptions, "name=rootless") {
 		return errors.New("the Docker engine is Docker Desktop or a rootless one, which has a network of its own: " +
@@ -71,7 +71,7 @@ func pullEditor(ctx context.Context, host string) error {
 		if _, err := io.Copy(io.Discard, body); err != nil {
 			return err
 		}
-		// The stream may end with an error in its text: what counts is the image.
+		// The stream may end with an error in its text, so check whether the image is there.
 		_, err = api.ImageInspect(pulling, editorImage)
 		return err
 	})

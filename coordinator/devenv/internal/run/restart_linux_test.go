@@ -237,7 +237,7 @@ func readVolume(ctx context.Context, r *runner) error {
 	})
 }
 
-// socketFolder is where the server's socket is, which some have in their command line.
+// socketFolder is the folder of the server's socket, which some servers have in their command line.
 func socketFolder(t *testing.T, r *runner, name string) string {
 	t.Helper()
 	switch name {

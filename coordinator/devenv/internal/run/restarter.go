@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxEnds is how often a server may end by itself within endsWithin; then it will
-	// not do better the next time.
+	// maxEnds is how often a server may end by itself within endsWithin. If it ends more often, another restart will
+	// not help.
 	maxEnds    = 2
 	endsWithin = time.Minute
 )
@@ -18,13 +18,12 @@ const (
 type process interface {
 	// Exited tells, without blocking, whether it has ended by itself.
 	Exited() bool
-	// Stop ends it in order.
+	// Stop ends it in an orderly way.
 	Stop() error
 }
 
-// restarter starts private servers, and starts one again that has ended, because it was
-// killed or ran out of memory. CodeHub, which never trusts a connection, runs on meanwhile
-// and finds it at the same address.
+// restarter starts private servers, and starts one again that has ended, because it was killed or ran out of memory.
+// CodeHub, which never relies on a connection, keeps running meanwhile and finds the server at the same address again.
 type restarter struct {
 	// dir has the servers' logs.
 	dir    string
@@ -32,7 +31,7 @@ type restarter struct {
 
 	mu      sync.Mutex
 	servers []*restarted
-	// restarts are the starts that are going on.
+	// restarts are the restarts in progress.
 	restarts sync.WaitGroup
 }
 
@@ -44,7 +43,7 @@ type restarted struct {
 	running process
 	// ends are when it ended by itself, within the last minute.
 	ends []time.Time
-	// restarting is set while it is being started again; err is why it could not be.
+	// restarting is set while the server is being started again; err is why that failed.
 	restarting bool
 	err        error
 }
@@ -61,8 +60,8 @@ func start[P process](r *restarter, name string, do func() (P, error)) (P, error
 	return running, err
 }
 
-// check begins to restart ended programs. It returns an error when that did not succeed, or does
-// not help because the server ends again and again. It does not block.
+// check begins to restart ended programs. It returns an error if a restart has failed, or does not help because the
+// server ends again and again. It does not block.
 func (r *restarter) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +96,7 @@ func (r *restarter) restart(s *restarted, ended time.Time) {
 	r.printf("%s ended by itself and was started again; it answers after %.2f s\n", s.name, time.Since(ended).Seconds())
 }
 
-// settle waits until nothing is being started any more. check must not be called after.
+// settle waits until nothing is being started any more. check must not be called after that.
 func (r *restarter) settle() { r.restarts.Wait() }
 
 // stop ends all servers, at the same time.

@@ -82,8 +82,8 @@ func TestServerThatCannotBeStartedAgain(t *testing.T) {
 	r.stop()
 }
 
-// While a server is being started again, the run goes on. It does not wait, does not start it
-// twice, and ends only after the start.
+// While a server is being started again, the run continues. It does not wait, does not start the server twice, and ends
+// only after the start.
 func TestRestartBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &restarter{dir: "/data", printf: func(string, ...any) {}}
@@ -108,7 +108,7 @@ func TestRestartBlocksNothing(t *testing.T) {
 	})
 }
 
-// The announcement contains no secret, but the path of the file for commands.
+// The announcement contains no secret, but it does contain the path of the file for commands.
 func TestAnnouncement(t *testing.T) {
 	var out strings.Builder
 	r := newRunner("", "", settings{port: 8080, database: "postgres://own:secret@db/codehub"}, state{}, &out)

@@ -47,7 +47,7 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 		return err
 	}
 	dir := filepath.Join(root, dataDir)
-	// Private, also when the build has made it
+	// It must be private, even if the build has made it.
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
 		return fmt.Errorf("making %s: %w", dataDir, err)
 	}
@@ -139,7 +139,7 @@ func (r *runner) install(ctx context.Context) error {
 	return install.Ensure(ctx, r.out, needs...)
 }
 
-// serve runs Caddy until ctx ends, Caddy does, or a server that cannot be started again.
+// serve runs Caddy until ctx ends, Caddy ends, or a server ends that cannot be started again.
 func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	sockets := server.SocketDir(filepath.Join(r.dir, "run", "caddy"))
 	decided := r.decided(os.Environ(), "unix/"+filepath.Join(sockets, "admin.sock"))
@@ -147,7 +147,7 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 	if err := writeFile(environment, forShell(decided)); err != nil {
 		return err
 	}
-	// Its servers end with this run.
+	// The servers named in the file end with this run.
 	defer os.Remove(environment)
 	caddy, err := server.Start(server.Program{
 		Name: "Caddy",
@@ -164,11 +164,11 @@ func (r *runner) serve(ctx context.Context, begin time.Time) error {
 		return err
 	}
 	defer func() {
-		// Caddy first: it would start again what ends under it.
+		// Stop Caddy first, because it would restart containers that end while it runs.
 		if err := caddy.Stop(); err != nil && ctx.Err() != nil {
 			r.printf("stopping Caddy: %v\n", err)
 		}
-		// An engine that is just being started again has the workspaces' containers.
+		// An engine that is being started again still has the workspaces' containers.
 		r.servers.settle()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), caddyGrace)
 		defer cancel()
@@ -217,7 +217,7 @@ func (r *runner) announce(took time.Duration) {
 		took.Seconds(), r.settings.port, r.password.shown, r.workspaceImage, dataDir, environmentFile, dataDir)
 }
 
-// decided are the variables that this run decides about, beside the present ones.
+// decided returns the variables that this run sets in addition to the present ones.
 func (r *runner) decided(present []string, admin string) map[string]string {
 	own := map[string]string{
 		"DATABASE_URL": r.databaseURL, "REDIS_URL": r.redisURL, "DOCKER_HOST": r.dockerHost,
@@ -250,7 +250,7 @@ func (r *runner) decided(present []string, admin string) map[string]string {
 	return own
 }
 
-// with is an environment with more variables.
+// with returns an environment with more variables.
 func with(present []string, more map[string]string) []string {
 	env := slices.Clone(present)
 	for name, value := range more {
@@ -262,10 +262,10 @@ func with(present []string, more map[string]string) []string {
 // environmentFile is what a shell reads to run commands on the servers of this run.
 const environmentFile = "environment"
 
-// notForCommands are variables that are for Caddy alone, or would change other programs of the shell.
+// notForCommands are variables that are for Caddy alone, or would affect other programs in the shell.
 var notForCommands = []string{"CODEHUB_ADMIN_PASSWORD", "GODEBUG", "XDG_DATA_HOME", "XDG_CONFIG_HOME"}
 
-// forShell is the content of [environmentFile].
+// forShell returns the content of [environmentFile].
 func forShell(variables map[string]string) []byte {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# The servers of `make run`, while it runs. In the folder of the repository:\n"+
@@ -278,7 +278,7 @@ func forShell(variables map[string]string) []byte {
 	return []byte(text.String())
 }
 
-// portFree tells, before anything is started, that Caddy could not listen.
+// portFree returns an error if Caddy could not listen, so that the user learns of it before anything is started.
 func portFree(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

@@ -126,8 +126,8 @@ func (r *runner) findEngine(ctx context.Context) (err error) {
 	})
 }
 
-// buildImages builds the storage job's image and chooses the image of workspaces: the one of the settings, an editor,
-// or, without a registry, a terminal.
+// buildImages builds the storage job's image and chooses the image of workspaces: the one in the settings if set,
+// otherwise an editor, or a terminal if the editor cannot be pulled.
 func (r *runner) buildImages(ctx context.Context) (err error) {
 	if r.jobImage, err = image.StorageJob.Build(ctx, r.dockerHost, r.root); err != nil {
 		return err

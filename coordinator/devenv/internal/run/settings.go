@@ -10,16 +10,15 @@ import (
 
 // settings are the variables for `make run` in the environment.
 type settings struct {
-	// database, redis and docker are the addresses of servers to use instead of private
-	// ones; empty: private ones.
+	// database, redis and docker are the addresses of servers to use; if empty, a private server is used.
 	database, redis, docker string
-	// s3 is the object store to use; without an endpoint a private one.
+	// s3 is the object store to use; without an endpoint, a private one is used.
 	s3 s3Settings
 	// port is where Caddy listens.
 	port int
-	// password is the administrator's; empty: generate one the first time.
+	// password is the administrator's; if empty, one is generated the first time.
 	password string
-	// image is the workspace image; empty: choose.
+	// image is the workspace image; if empty, the run chooses one.
 	image string
 	// installation overrides the generated installation id.
 	installation string
@@ -33,7 +32,7 @@ type s3Settings struct {
 
 const defaultPort = 8080
 
-// readSettings reads the environment and reports all errors in it at once. A variable that would silently have no
+// readSettings reads the environment and reports all errors in it together. A variable that would silently have no
 // effect is an error, too.
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{

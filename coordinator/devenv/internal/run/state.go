@@ -26,7 +26,7 @@ type state struct {
 	Engine string `json:"engine,omitempty"`
 }
 
-// loadState reads dir's state, making it the first time.
+// loadState reads the state in dir, and creates it the first time.
 func loadState(dir string) (state, error) {
 	var s state
 	path := filepath.Join(dir, "state.json")
@@ -67,8 +67,8 @@ func writeFile(path string, b []byte) error {
 	return nil
 }
 
-// password chooses the administrator's password: told is for Caddy, and shown for the user. An empty told leaves the
-// password unchanged.
+// password chooses the administrator's password: told is the password that Caddy gets, and shown is what the user sees
+// of it. An empty told leaves the password unchanged.
 type password struct {
 	told, shown string
 }

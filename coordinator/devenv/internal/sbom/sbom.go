@@ -29,8 +29,8 @@ var exceptions = map[string]string{
 }
 
 // Of returns the bill of materials of a program that was built from the repository in root, and the texts of its
-// licences, which are shipped with the program. The same program has the same ones. It downloads nothing: the modules
-// are where the program was built from.
+// licences, which are shipped with the program. For the same program it returns the same ones. It downloads nothing,
+// because the modules are still where the build found them.
 func Of(ctx context.Context, root, program, name string) (bill, licences []byte, err error) {
 	tool, err := server.BuildSBOM(ctx)
 	if err != nil {
