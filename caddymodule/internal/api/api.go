@@ -47,13 +47,12 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth Accounts
-	// ClientAddress returns the client's IP address, empty if it is not known. Default: that of the
-	// connection.
+	// ClientAddress returns the client's IP address, empty if it is not known.
 	ClientAddress func(*http.Request) string
-	// Client returns the origin of a request for the audit. Default: from ClientAddress.
+	// Client returns the origin of a request for the audit.
 	Client func(*http.Request) audit.Actor
 	// Authenticated is called with the user of each admitted request of the REST API, for the access
-	// log. Default: nothing.
+	// log.
 	Authenticated func(*http.Request, auth.User)
 	// Audit records who asked for what.
 	Audit Audit
@@ -71,14 +70,14 @@ type Options struct {
 	// Hub tells event streams about changes.
 	Hub *events.Hub
 
-	// Containers reaches into the containers of workspaces. Default: no container runs.
+	// Containers reaches into the containers of workspaces.
 	Containers Containers
 	// Administration is for administrators.
 	Administration Administration
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health
-	// Database returns the identity of the database (SPEC 2), empty while it is not known. Default: it never is.
+	// Database returns the identity of the database (SPEC 2), empty while it is not known.
 	Database func() string
 	// WaitReady returns nil once requests can be served, and an error when ctx ends
 	// before that. Servers may accept requests earlier.
@@ -89,12 +88,12 @@ type Options struct {
 	// Exit is closed when the process begins to exit. Commands on a WebSocket, which no server waits for, run until
 	// then, even when another configuration is loaded. Nil never exits.
 	Exit <-chan struct{}
-	// Refused returns why this process must no longer serve requests, or nil. Default: nil.
+	// Refused returns why this process must no longer serve requests, or nil.
 	Refused func() *postgres.OlderError
-	// Exiting reports whether the process is about to exit and should get no new connections. Default: never.
+	// Exiting reports whether the process is about to exit and should get no new connections.
 	Exiting func() bool
 	// Heartbeat is how often an event stream sends a heartbeat and checks that its
-	// session is still valid. Default: [events.DefaultHeartbeat].
+	// session is still valid.
 	Heartbeat time.Duration
 	// ThawTimeout is how long a command waits for a container that was frozen. Default:
 	// [DefaultThawTimeout].
@@ -139,41 +138,15 @@ type Handler struct {
 // New returns a handler. It performs no I/O.
 func New(o Options) (*Handler, error) {
 	if o.Site == nil || o.Service == nil || o.Auth == nil || o.Audit == nil || o.Usage == nil || o.Hub == nil || o.Health == nil ||
-		o.WaitReady == nil {
-		return nil, errors.New("the API needs a site, the service, auth, the audit, the usage, the hub, health and a way to wait " +
-			"until ready")
-	}
-	if o.Database == nil {
-		o.Database = func() string { return "" }
-	}
-	if o.Exiting == nil {
-		o.Exiting = func() bool { return false }
-	}
-	if o.Heartbeat <= 0 {
-		o.Heartbeat = events.DefaultHeartbeat
+		o.WaitReady == nil || o.Refused == nil || o.Client == nil || o.Authenticated == nil {
+		return nil, errors.New("the API needs a site, the service, auth, the audit, the usage, the hub, health, a way to wait " +
+			"until ready, and to know clients")
 	}
 	if o.ThawTimeout <= 0 {
 		o.ThawTimeout = DefaultThawTimeout
 	}
 	if o.DatabaseTimeout <= 0 {
 		o.DatabaseTimeout = DefaultDatabaseTimeout
-	}
-	if o.Refused == nil {
-		o.Refused = func() *postgres.OlderError { return nil }
-	}
-	if o.Containers == nil {
-		o.Containers = noContainers{}
-	}
-	if o.ClientAddress == nil {
-		o.ClientAddress = remoteAddress
-	}
-	if o.Client == nil {
-		o.Client = func(r *http.Request) audit.Actor {
-			return audit.Actor{Kind: audit.Anonymous, Address: o.ClientAddress(r)}
-		}
-	}
-	if o.Authenticated == nil {
-		o.Authenticated = func(*http.Request, auth.User) {}
 	}
 	if o.Identity != nil {
 		o.NoPasswords = true

@@ -406,11 +406,10 @@ func TestPlainHandler(t *testing.T) {
 	defer st.Close()
 	a := auth.New(accounts.New(st.DB), auth.Options{})
 	defer a.Close()
-	o := api.Options{
+	o := apitest.Options(api.Options{
 		Site: site.New(site.Options{MainHost: "example.com"}), Service: service.New(st, service.Options{}), Auth: a, Hub: new(events.Hub),
 		Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB),
-		Health: func() coordinator.Health { return coordinator.Health{} }, WaitReady: func(context.Context) error { return nil },
-	}
+	})
 	h, err := api.New(o)
 	if err != nil {
 		t.Fatal(err)

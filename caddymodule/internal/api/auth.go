@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -83,15 +82,6 @@ func (h *Handler) passwords() bool { return h.Identity == nil && !h.NoPasswords 
 // client returns the origin of the request.
 func (h *Handler) client(r *http.Request) auth.Client {
 	return auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()}
-}
-
-// remoteAddress is the address of the other end of the connection.
-func remoteAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return "" // such as a Unix socket
-	}
-	return host
 }
 
 // logout is POST /auth/logout: it ends the session, in every process, and deletes the cookie. It

@@ -134,26 +134,3 @@ func containerProblem(err error) error {
 	p.Cause = err
 	return p
 }
-
-// noContainers is [Containers] for a process without any.
-type noContainers struct{}
-
-func (noContainers) Exec(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
-	return 0, backend.ErrNotFound
-}
-
-func (noContainers) Logs(context.Context, workspace.ID, int) (string, error) {
-	return "", backend.ErrNotFound
-}
-
-func (noContainers) Follow(context.Context, workspace.ID, int, io.Writer) error {
-	return backend.ErrNotFound
-}
-
-func (noContainers) Stats(context.Context, workspace.ID) (backend.Stats, error) {
-	return backend.Stats{}, backend.ErrNotFound
-}
-
-func (noContainers) HomeDisk(context.Context) int64 { return -1 }
-
-func (noContainers) ImageSizes(context.Context, []string) map[string]int64 { return nil }

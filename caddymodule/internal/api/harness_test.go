@@ -102,14 +102,13 @@ func (in *harness) serve(change ...func(*api.Options)) {
 
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Delays: explain.Delays{Standby: time.Hour}, Logger: zap.NewNop(), Inventory: in.inventory})
 	workspaces.SetLimits(service.Limits{PerUser: 2, Global: 100})
-	options := api.Options{
+	options := apitest.Options(api.Options{
 		Site:    site.New(site.Options{MainHost: apitest.Host}),
 		Service: workspaces, Auth: in.auth, Hub: in.hub, Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB),
-		Health: func() coordinator.Health {
-			return coordinator.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
-		},
 		Administration: administration{st, nil},
-		WaitReady:      func(context.Context) error { return nil },
+	})
+	options.Health = func() coordinator.Health {
+		return coordinator.Health{NodeID: "here", Uptime: 90 * time.Second, Problems: []string{"the bucket is another one"}}
 	}
 	for _, f := range change {
 		f(&options)

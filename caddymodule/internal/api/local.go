@@ -9,8 +9,10 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	recovery "github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
 // localTimeout is how long a command's request waits for the database: the person at the terminal can interrupt it.
@@ -19,7 +21,8 @@ const localTimeout = time.Hour
 // Local returns a transport that answers requests in this process, for the commands on an installation's own servers.
 // They need no running gateway. Each request is the operator's, with an administrator's rights; the history names it
 // "cli". A refused request returns the error itself, with its cause, instead of a problem. Local sets what a server
-// would add to o: Site, Hub, Health, WaitReady, Client and DatabaseTimeout.
+// would add to o: Site, Hub, Health, WaitReady, Client, Authenticated, Refused and DatabaseTimeout. Only the routes that
+// look into containers need Containers; no command uses them here.
 //
 // Only Local's transport acts for an operator. It is not an [http.Handler], so no server can expose it to a
 // network.
@@ -28,6 +31,8 @@ func Local(o Options, operator audit.Actor) (http.RoundTripper, error) {
 	o.Health = func() coordinator.Health { return coordinator.Health{} }
 	o.WaitReady = func(context.Context) error { return nil }
 	o.Client = func(*http.Request) audit.Actor { return operator }
+	o.Authenticated = func(*http.Request, auth.User) {}
+	o.Refused = func() *postgres.OlderError { return nil }
 	h, err := New(o)
 	if err != nil {
 		return nil, err

@@ -13,11 +13,14 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api"
 	"github.com/codehub/gateway/caddymodule/internal/site"
 	"github.com/codehub/gateway/coordinator"
+	"github.com/codehub/gateway/coordinator/audit"
+	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/dataplane/events"
 	"github.com/codehub/gateway/coordinator/dataplane/explain"
 	"github.com/codehub/gateway/coordinator/dataplane/service"
 	"github.com/codehub/gateway/coordinator/launch"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
@@ -62,7 +65,11 @@ func (b *board) api() (*api.Handler, error) {
 			Health: func() coordinator.Health {
 				return coordinator.Health{IsLeader: true, NodeID: "gateway-1", Uptime: 26 * time.Hour, Problems: b.problems}
 			},
-			WaitReady: func(context.Context) error { return nil },
+			WaitReady: func(context.Context) error { return nil }, Database: func() string { return "" },
+			Exiting: func() bool { return false }, Refused: func() *postgres.OlderError { return nil },
+			ClientAddress: func(*http.Request) string { return "" },
+			Client:        func(*http.Request) audit.Actor { return audit.Actor{Kind: audit.Anonymous} },
+			Authenticated: func(*http.Request, auth.User) {}, Heartbeat: events.DefaultHeartbeat,
 		})
 	})
 	return b.handler, b.failed

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/caddymodule/internal/api"
+	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
-	"github.com/codehub/gateway/coordinator"
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/backend/backendtest/memory"
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
@@ -64,13 +64,12 @@ func NewServer(t *testing.T) *Server {
 	s.Engine = engine.Backend("test")
 	workspaces := service.New(st, service.Options{InstanceBackend: "docker", StorageBackend: "docker", Logger: zap.NewNop()})
 	workspaces.SetImages(launch.Catalog{{Name: launch.DefaultName, Git: true}})
-	handler, err := api.New(api.Options{
-		Containers: containers{s.Engine},
-		Site:       site.New(site.Options{}), Auth: s.auth, Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB), Hub: events.NewHub(),
-		Service:   workspaces,
-		Health:    func() coordinator.Health { return coordinator.Health{} },
-		WaitReady: func(context.Context) error { return nil },
+	options := apitest.Options(api.Options{
+		Site: site.New(site.Options{}), Auth: s.auth, Audit: auditlog.New(st.DB, zap.NewNop()), Usage: usage.New(st.DB), Hub: events.NewHub(),
+		Service: workspaces,
 	})
+	options.Containers = containers{s.Engine}
+	handler, err := api.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
