@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/codehub/gateway/caddymodule/internal/gateway"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 	"github.com/codehub/gateway/caddymodule/internal/site"
@@ -92,10 +91,10 @@ func BenchmarkProxied(b *testing.B) {
 		{"path", "localhost:8080", gatewaytest.OnePath + "/kilobyte", site.SessionCookie + "=" + token, site.PathURL},
 	} {
 		g := &Gateway{}
-		if err := g.provision(ctx, settings.Addresses{WorkspaceURL: c.mode}, gateway.Options{
-			Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: a, Service: p,
-			Identity: func(r *http.Request, at *site.Address) (auth.Grant, error) { return sessionIdentity(a, r, at) },
-		}); err != nil {
+		options := productOptions(p)
+		options.Sessions = a
+		options.Identity = func(r *http.Request, at *site.Address) (auth.Grant, error) { return sessionIdentity(a, r, at) }
+		if err := g.provision(ctx, settings.Addresses{WorkspaceURL: c.mode}, options); err != nil {
 			b.Fatal(err)
 		}
 		g.proxy.(*reverseproxy.Handler).Transport.(*transport).Transport.RegisterProtocol("http", app)

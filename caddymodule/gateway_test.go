@@ -26,6 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 	"github.com/codehub/gateway/coordinator/devenv/server"
 	"github.com/codehub/gateway/coordinator/store"
+	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -73,10 +75,18 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 		token = underTest.token
 	}
 	g.vouched = func(userID string) auth.Grant { return auth.Grant{User: auth.User{ID: userID}} }
-	return g.provision(ctx, underTest.addresses, gateway.Options{
-		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: identity, Token: token,
-		ClientAddress: clientAddress,
-	})
+	options := productOptions(p)
+	options.Identity, options.Token = identity, token
+	return g.provision(ctx, underTest.addresses, options)
+}
+
+// productOptions returns what an app gives the gateway of a product.
+func productOptions(p *gatewaytest.Product) gateway.Options {
+	return gateway.Options{
+		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: p.Identity, Token: p.Token,
+		Client: auditClient, ClientAddress: clientAddress, RequestID: requestID, Answered: logAnswer, Tracer: tracing.Off(),
+		WaitReady: func(context.Context) error { return nil }, Refused: func() *postgres.OlderError { return nil },
+	}
 }
 
 // gatewayServer is Caddy with the gateway.

@@ -48,7 +48,7 @@ const (
 // just started, before it gets 503.
 const loadTimeout = 10 * time.Second
 
-// Options configure a [Gateway]. All are required unless they have a default.
+// Options configure a [Gateway]. All are required unless something else is said.
 type Options struct {
 	// Site knows the addresses of the installation and the cross-origin rule.
 	Site *site.Site
@@ -71,51 +71,50 @@ type Options struct {
 	// Token returns the grant of a personal access token with this secret, which needs
 	// [auth.ScopeWorkspace]. Its errors are those of [auth.Auth.Token].
 	Token func(r *http.Request, secret string) (auth.Grant, error)
-	// Client returns the origin of a request for the audit. Default: not known.
+	// Client returns the origin of a request for the audit.
 	Client func(*http.Request) audit.Actor
-	// ClientAddress returns only the address in Client, which costs less. Default: not known.
+	// ClientAddress returns only the address in Client, which costs less.
 	ClientAddress func(*http.Request) string
 	// IdentityOnly says that Identity knows the signed-in user on workspaces' own hosts, too. Then
 	// there are no sessions and tickets for these hosts, and no sign-in page.
 	IdentityOnly bool
 	// WaitReady returns nil when the coordinator can serve requests, and an error when
-	// the context ends before that. Default: nil at once.
+	// the context ends before that.
 	WaitReady func(context.Context) error
 	// Stopping is closed when the configuration of this gateway is replaced or the
-	// process ends; Exiting tells which. Default: never.
+	// process ends; Exiting tells which. Nil never is.
 	Stopping <-chan struct{}
 	Exiting  func() bool
 	// Refused returns why this process must no longer serve requests, or nil; once it returns an
-	// error, it always does. The grants of requests end before that. Default: nil.
+	// error, it always does. The grants of requests end before that.
 	Refused func() *postgres.OlderError
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
-	// returned function is called. Default: there is no such limit.
+	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
-	// and how long a wake-up lasts after the last request. Default:
-	// [DefaultWakeTimeout].
+	// and how long a wake-up lasts after the last request. See [DefaultWakeTimeout].
 	WakeTimeout time.Duration
 	// PageWait is how long a navigation waits before it gets the wake page. It waits for the desired
 	// state to be granted, and for the first answer of a running container. Requests that a page sends
 	// by itself to a dozing workspace wait as long for a person. Zero means no wait. See
 	// [DefaultPageWait].
 	PageWait time.Duration
-	// PageStatus is the status of pages that have one of 5xx otherwise. Default: [DefaultPageStatus], which changes
+	// PageStatus is the status of pages that have one of 5xx otherwise. [DefaultPageStatus] changes
 	// none.
 	PageStatus int
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess
 	// StripAuthorization removes the Authorization header before a request is proxied.
 	StripAuthorization bool
-	// Tracer records how long requests are held. Default: nothing is recorded.
+	// Tracer records how long requests are held.
 	Tracer *tracing.Tracer
 	// RequestID returns the id of a request in the server's access log. It is called only for a request
-	// that is held or logged. Default: there is none.
+	// that is held or logged.
 	RequestID func(*http.Request) string
 	// Answered is called with the outcome of a request for a workspace, for the access log. The
-	// time is how long it was held. Default: nothing is called.
+	// time is how long it was held.
 	Answered func(r *http.Request, id workspace.ID, client, answer string, held time.Duration)
-	// Metrics counts requests. Default: none.
+	// Metrics counts requests; nil counts none.
 	Metrics *metrics.Gateway
 	// Log receives errors and warnings about single requests.
 	Log *zap.Logger
@@ -154,39 +153,8 @@ type Gateway struct {
 	forwarder *forward.Forwarder
 }
 
-// New returns a gateway with the defaults of [Options] for fields that are not set. It performs no
-// I/O and starts nothing.
+// New returns a gateway. It performs no I/O and starts nothing.
 func New(o Options) *Gateway {
-	if o.WaitReady == nil {
-		o.WaitReady = func(context.Context) error { return nil }
-	}
-	if o.Client == nil {
-		o.Client = func(*http.Request) audit.Actor { return audit.Actor{} }
-	}
-	if o.Exiting == nil {
-		o.Exiting = func() bool { return false }
-	}
-	if o.Refused == nil {
-		o.Refused = func() *postgres.OlderError { return nil }
-	}
-	if o.NoIdleTimeout == nil {
-		o.NoIdleTimeout = func(*http.Request) func() { return func() {} }
-	}
-	if o.WakeTimeout == 0 {
-		o.WakeTimeout = DefaultWakeTimeout
-	}
-	if o.PageStatus == 0 {
-		o.PageStatus = DefaultPageStatus
-	}
-	if o.Tracer == nil {
-		o.Tracer = tracing.Off()
-	}
-	if o.RequestID == nil {
-		o.RequestID = func(*http.Request) string { return "" }
-	}
-	if o.Answered == nil {
-		o.Answered = func(*http.Request, workspace.ID, string, string, time.Duration) {}
-	}
 	open := &tabs.Tabs{}
 	return &Gateway{Options: o, tabs: open, forwarder: forward.New(forward.Options{
 		Activity: o.Activity, Tabs: open, Service: o.Service, StripAuthorization: o.StripAuthorization,

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,9 +19,12 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/forward"
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 	"github.com/codehub/gateway/caddymodule/internal/site"
+	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 	"github.com/codehub/gateway/coordinator/store/postgres"
+	"github.com/codehub/gateway/coordinator/tracing"
 	"github.com/codehub/gateway/coordinator/wait"
+	"github.com/codehub/gateway/coordinator/workspace"
 )
 
 const (
@@ -56,7 +60,14 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	o := Options{
 		Site: site.New(site.Options{}), Routes: h.Table, Activator: h.Wakes, Activity: h.Activity,
 		Sessions: h.Product, Service: h.Product, Identity: h.Identity, Token: h.Token, Proxy: proxyTo,
-		Exiting: h.exiting.Load, Refused: h.refused.Load, PageWait: DefaultPageWait, Log: zap.NewNop(),
+		Exiting: h.exiting.Load, Refused: h.refused.Load, PageWait: DefaultPageWait, WakeTimeout: DefaultWakeTimeout,
+		PageStatus: DefaultPageStatus, Log: zap.NewNop(), Tracer: tracing.Off(),
+		WaitReady:     func(context.Context) error { return nil },
+		Client:        func(*http.Request) audit.Actor { return audit.Actor{} },
+		ClientAddress: func(*http.Request) string { return "" },
+		NoIdleTimeout: func(*http.Request) func() { return func() {} },
+		RequestID:     func(*http.Request) string { return "" },
+		Answered:      func(*http.Request, workspace.ID, string, string, time.Duration) {},
 	}
 	for _, f := range change {
 		f(&o)

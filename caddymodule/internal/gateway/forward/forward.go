@@ -26,7 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Options configure a [Forwarder]. All are required unless they have a default.
+// Options configure a [Forwarder]. All are required but for Metrics.
 type Options struct {
 	// Activity records when workspaces are used.
 	Activity *activity.Buffer
@@ -42,10 +42,10 @@ type Options struct {
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
 	// Client returns the origin of a request for the audit, and ClientAddress only its address, which costs less.
-	// Default: not known.
+	//
 	Client        func(*http.Request) audit.Actor
 	ClientAddress func(*http.Request) string
-	// Metrics counts open WebSockets. Default: none.
+	// Metrics counts open WebSockets; nil counts none.
 	Metrics *metrics.Gateway
 	// Log receives warnings.
 	Log *zap.Logger
@@ -67,15 +67,7 @@ type Forwarder struct {
 }
 
 // New returns a forwarder. It performs no I/O and starts nothing.
-func New(o Options) *Forwarder {
-	if o.Client == nil {
-		o.Client = func(*http.Request) audit.Actor { return audit.Actor{} }
-	}
-	if o.ClientAddress == nil {
-		o.ClientAddress = func(*http.Request) string { return "" }
-	}
-	return &Forwarder{Options: o}
-}
+func New(o Options) *Forwarder { return &Forwarder{Options: o} }
 
 // Request is the caller's knowledge about a request beyond its content.
 type Request struct {
