@@ -202,7 +202,7 @@ func TestEveryStateIsCovered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := regexp.MustCompile(`(?m)^func (\w+)\(.*\) \*web\.Message `)
+	message := regexp.MustCompile(`(?m)^func ([A-Z]\w*)\(.*\) \*web\.Message `)
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		if err != nil {
