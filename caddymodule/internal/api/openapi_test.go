@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
 
-// TestTheDescriptionIsServed: without a sign-in, and with its media type.
+// TestTheDescriptionIsServed checks that the description is served without a sign-in, and with its media type.
 func TestTheDescriptionIsServed(t *testing.T) {
 	in := newHarness(t)
 	a := in.anyone().Do("GET", "/api/v1/openapi.json", nil)
@@ -20,7 +20,7 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// TestTheDescriptionIsShown: every operation, type and problem, without a sign-in.
+// TestTheDescriptionIsShown checks that every operation, type and problem is shown without a sign-in.
 func TestTheDescriptionIsShown(t *testing.T) {
 	in := newHarness(t)
 	a := in.anyone().Do("GET", "/api", nil)

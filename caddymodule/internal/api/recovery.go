@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// choiceBody is the choice in the body of a recovery request. All of it may be missing.
+// choiceBody is the choice in the body of a recovery request. A request may also have no body.
 type choiceBody struct {
 	Choice        textField `json:"choice"`
 	Key           textField `json:"key"`

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// inventory lists what exists of every workspace of a test.
+// inventory lists what exists of each workspace in a test.
 type inventory struct {
 	Volume   *workspace.Volume
 	Archives []workspace.ArchiveVersion

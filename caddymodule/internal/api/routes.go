@@ -117,7 +117,7 @@ type Route struct {
 	handle    func(*call) error
 }
 
-// guards are exceptions from the requirements of every route.
+// guards are the exceptions of a route from the requirements that all routes have.
 type guards int
 
 const (
@@ -270,9 +270,9 @@ func (c *call) refused(ctx context.Context, err error) *problem.Problem {
 	return p
 }
 
-// admit refuses all requests in a process that must not serve, and requests of other origins and to other
-// hosts. It waits for a coordinator that is starting. A personal access token needs the scope even if
-// signedIn does not check the user.
+// admit refuses all requests in a process that must not serve, and requests of other origins and to other hosts. It
+// waits for a coordinator that is starting. A personal access token needs the route's scope even on a route without
+// signedIn.
 func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if older := c.Refused(); older != nil {
@@ -337,8 +337,7 @@ func (c *call) actor() service.Actor {
 	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Through: c.through()}.If(c.ifMatch())
 }
 
-// self is the user without an administrator's rights: lists and event streams have only
-// the user's own workspaces.
+// self is the user without an administrator's rights: lists and event streams contain only the user's own workspaces.
 func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Through: c.through()} }
 
 // through is the cause of a change in the history.

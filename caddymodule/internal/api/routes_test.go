@@ -39,8 +39,8 @@ func TestTheSpecificationListsTheRoutes(t *testing.T) {
 	}
 }
 
-// TestActionsAreOfRoutesOrCommands: each action of the audit belongs to a route, or to something outside
-// the API.
+// TestActionsAreOfRoutesOrCommands checks that each action of the audit belongs to a route, or to something outside the
+// API.
 func TestActionsAreOfRoutesOrCommands(t *testing.T) {
 	others := []audit.Action{
 		audit.WorkspaceOpen, audit.APIRequest,

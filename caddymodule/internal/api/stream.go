@@ -176,8 +176,8 @@ func (s *stream) begin(last string) (next reader, now store.Position, err error)
 	return s.since(before), now, nil
 }
 
-// origin identifies where the id of an event is valid: the same database, user and form of the
-// workspaces.
+// origin identifies where the id of an event is valid: in streams of the same database, for the same user, with the
+// same form of the workspaces.
 func (s *stream) origin(p store.Position) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %+v", p.Origin, s.user.ID, s.view("")))
 	return fmt.Sprintf("%x", sum[:8])
@@ -367,8 +367,8 @@ func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	return present, nil
 }
 
-// resync sends what the client may have missed because events were lost. If only the whole list would
-// do, the stream ends: a reconnecting client can handle the list.
+// resync sends what the client may have missed because events were lost. If only the whole list would help, the stream
+// ends: a reconnecting client can handle the list.
 func (s *stream) resync() error {
 	next, now, err := s.begin(s.id)
 	if err != nil {
@@ -401,8 +401,8 @@ func (s *stream) gone(id workspace.ID) error {
 	return s.event("workspace_deleted", data)
 }
 
-// heartbeat sends a heartbeat. It keeps proxies from closing an idle connection, and
-// shows the client that it still works.
+// heartbeat sends a heartbeat. It keeps proxies from closing an idle connection, and shows the client that the stream
+// still works.
 func (s *stream) heartbeat() error {
 	if err := s.event(s.alive, []byte("data: {}\n\n")); err != nil {
 		return err

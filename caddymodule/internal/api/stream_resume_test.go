@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// told reads up to the event that ends the catch-up, and returns the events before it by the id of
-// the workspace.
+// told reads up to the event that ends the catch-up, and returns the events before it, keyed by the id of the
+// workspace.
 func (r *eventReader) told() (before map[any]string, end event) {
 	r.t.Helper()
 	before = make(map[any]string)
@@ -187,8 +187,8 @@ type follower struct {
 	resumed    int // streams that resumed
 }
 
-// follow reads one stream, up to the given numbers of bytes and events; without a limit at least up to its
-// first sign of life.
+// follow reads one stream, up to the given numbers of bytes and events; without a limit, at least up to its first sign
+// of life.
 func (f *follower) follow(bytes int64, events int) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), wait.Timeout)
@@ -316,7 +316,7 @@ func TestAClientThatIsCutKnowsEverything(t *testing.T) {
 	t.Logf("%d streams went on from another, %d workspaces in the end", f.resumed, len(want))
 }
 
-// smallBuffers makes the kernel keep little for clients that do not read.
+// smallBuffers makes the kernel buffer little for clients that do not read.
 type smallBuffers struct{ net.Listener }
 
 func (l smallBuffers) Accept() (net.Conn, error) {

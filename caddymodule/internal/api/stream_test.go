@@ -236,8 +236,8 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
 	in.hub.Reset(0)
-	// In either order: a late notification of the workspace's creation may show its deletion before
-	// the current list does.
+	// The two events may come in either order: a late notification of the workspace's creation may show its deletion
+	// before the current list does.
 	for renamed, gone := false, false; !renamed || !gone; {
 		e, ok := s.next()
 		if !ok {

@@ -27,8 +27,8 @@ func (in *harness) freezes(w map[string]any) {
 	in.exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, w["id"])
 }
 
-// A command in a dozing workspace resumes it, as a use by its owner, and waits until the container has
-// resumed.
+// A command in a dozing workspace counts as use by the owner: it resumes the workspace, and waits until the container
+// has resumed.
 func TestACommandThawsItsWorkspace(t *testing.T) {
 	frozen, again := 3, false
 	var in *harness
@@ -100,8 +100,8 @@ func TestACommandNeedsAPlaceToThaw(t *testing.T) {
 	}
 }
 
-// A container that a person has paused does not resume by itself: a command fails immediately. If a container does
-// not resume in time, the command fails then.
+// A container that a person has paused does not resume by itself: a command fails immediately. If a container does not
+// resume in time, the command fails at the end of that time.
 func TestACommandInAPausedContainer(t *testing.T) {
 	asked := 0
 	paused := withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {

@@ -40,7 +40,7 @@ func TestKeepAwake(t *testing.T) {
 	if got := ann.Do("POST", path, `{"hours": 0}`).Object(t); got["sleep_at"] != nil {
 		t.Errorf("it is not kept awake any more, and to sleep at %v without another look", got["sleep_at"])
 	}
-	// Putting it to sleep ends it.
+	// Putting the workspace to sleep ends the request to keep it awake.
 	ann.Do("POST", path, `{"hours": 1}`)
 	if got := ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "STANDBY"}).Object(t); got["keep_awake_until"] != nil || got["busy"] != nil {
 		t.Errorf("asleep: %v", got)

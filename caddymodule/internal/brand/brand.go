@@ -59,8 +59,8 @@ var own = func() *Brand {
 	return b
 }()
 
-// New returns a brand with a name, the content of a logo, and a color. Each that is empty is the product's own. An
-// error names the kinds of logo, or the colors, that are possible.
+// New returns a brand with a name, the content of a logo, and a color. Whichever of these is empty is replaced with the
+// product's own. An error names the kinds of logo, or the form of a color, that are possible.
 func New(name string, logo []byte, color string) (*Brand, error) {
 	b := &Brand{Name: name, assets: make(map[string]asset)}
 	if name == "" {

@@ -101,8 +101,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestALogoIsAnImage: the path has a hash of the logo and is cached permanently, and a logo that is opened as a page
-// runs no script.
+// TestALogoIsAnImage checks that the path contains a hash of the logo and is cached permanently, and that a logo that
+// is opened as a page runs no script.
 func TestALogoIsAnImage(t *testing.T) {
 	b, err := New("Acme", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), "#aabbcc")
 	if err != nil {

@@ -27,7 +27,7 @@ func parseColor(s string) (c color, err error) {
 	return c, err
 }
 
-// String returns the color as a style sheet has it.
+// String returns the color as style sheets write it.
 func (c color) String() string {
 	hex := func(x float64) int { return int(math.Round(255 * x)) }
 	return fmt.Sprintf("#%02x%02x%02x", hex(c[0]), hex(c[1]), hex(c[2]))
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// must returns a color of the style sheets.
+// must parses a color that the style sheets use.
 func must(s string) color {
 	c, err := parseColor(s)
 	if err != nil {

@@ -19,7 +19,7 @@ var accepted = map[store.Resource]string{
 	store.ResourceBucket:  "bucket of the archives",
 }
 
-// acceptCommand is `caddy codehub accept`. It works directly, because the API deliberately has no route that accepts
+// acceptCommand is `caddy codehub accept`. It does not use the API, which deliberately has no route that accepts
 // another engine or bucket.
 func acceptCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	})
 }
 
-// accept accepts the identity that was found instead of the recorded one of r.
+// accept replaces the recorded identity of r with the one that was found.
 func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	all, err := s.Store.Identities(ctx)
 	if err != nil {

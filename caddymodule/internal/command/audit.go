@@ -21,7 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// followEvery is the interval of --follow. latest is how late an entry may appear: as long as its transaction takes.
+// followEvery is the interval of --follow. latest is how late an entry may appear, because its transaction may take
+// that long.
 const (
 	followEvery = 2 * time.Second
 	latest      = time.Minute

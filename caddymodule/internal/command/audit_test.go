@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAuditIsFollowed: each new entry is printed once, oldest first, even if its transaction ends after that of a
-// younger one, until the command is interrupted.
+// TestAuditIsFollowed checks that each new entry is printed once, oldest first, even if its transaction ends after that
+// of a later entry, until the command is interrupted.
 func TestAuditIsFollowed(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "ann").Want(t, 0)
@@ -71,8 +71,7 @@ func TestAuditIsFollowed(t *testing.T) {
 		}
 		return e.Details.N, true
 	}
-	// It prints entries that are newer than its first look at the clock, which the test cannot
-	// observe.
+	// The command prints entries that are newer than its first look at the clock, which the test cannot observe.
 	wait.For(t, "it follows", func() error {
 		exec(write, "first")
 		select {

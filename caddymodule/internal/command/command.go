@@ -50,7 +50,7 @@ address cannot be understood. Through a server also: 3 not signed in, or not all
 4 not found, or a name of several; 5 refused for now, such as an operation in progress
 or a limit.`
 
-// complete completes `caddy codehub` with its flags and sub-commands.
+// complete adds the flags and sub-commands to `caddy codehub`.
 func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra.Command) {
 	cmd.Long = commandLong
 	cmd.Example = `  $ caddy codehub login https://codehub.example.com
@@ -69,7 +69,7 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 		egressCommand(resolve), migrateCommand(), versionCommand(), healthCommand())
 }
 
-// migrateCommand is `migrate`. It works directly, because the API needs a schema that is up to date.
+// migrateCommand is `migrate`. It does not use the API, which needs a schema that is up to date.
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",

@@ -23,7 +23,7 @@ import (
 type Settings struct {
 	Options coordinator.Options
 	Live    coordinator.Settings
-	// PublicURL is that setting, "" if it is not set. MainHost is the host where people sign in.
+	// PublicURL is the setting public_url, "" if it is not set. MainHost is the host where people sign in.
 	PublicURL, MainHost string
 	// Servers are Caddy's servers that serve the installation.
 	Servers []site.Server
@@ -38,7 +38,7 @@ const configLong = `
 The settings are read from the same configuration that Caddy runs with, and their
 placeholders, such as {env.DATABASE_URL}, are replaced in this environment.`
 
-// WithSettings completes cmd to a command without arguments that reads the configuration and opens no connection.
+// WithSettings makes cmd a command without arguments that reads the configuration and opens no connection.
 func (resolve Resolver) WithSettings(cmd *cobra.Command,
 	action func(context.Context, *cobra.Command, Settings) error) *cobra.Command {
 	read := resolve.reads(cmd)

@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// TestServerOf: whether a server ends TLS, and which proxies it trusts, follows from its configuration.
+// TestServerOf checks how a server's configuration shows whether it ends TLS, and which proxies it trusts.
 func TestServerOf(t *testing.T) {
 	for text, want := range map[string]site.Server{
 		`{"listen": [":8080"]}`: {},

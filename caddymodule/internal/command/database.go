@@ -36,7 +36,7 @@ func (d database) Say(format string, args ...any) {
 	fmt.Fprintf(d.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// withDatabase makes a command of action, with a name as its argument if names is 1, and without arguments if it is 0.
+// withDatabase returns a command that runs action. Its argument is a name if names is 1; it has none if names is 0.
 func withDatabase(names int,
 	action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

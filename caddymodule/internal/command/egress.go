@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/auditlog"
 )
 
-// egressCommand is `caddy codehub egress`. It works directly, because it also removes the rules when the database is
-// gone.
+// egressCommand is `caddy codehub egress`. It does not use the API, because it must be able to remove the rules even
+// when the database is gone.
 func egressCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{Use: "egress", Short: "Manages the firewall rules about what workspaces reach",
 		Long: `Manages the firewall rules about what workspaces reach. Caddy makes them itself; caddy

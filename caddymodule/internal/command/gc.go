@@ -42,8 +42,8 @@ and "deleted_in_seconds"; what is not known is null.
 
 The exit code is 1 also when that stops the collection.`
 
-// gcCommand is `caddy codehub gc`. It works directly, because the API lists a bounded number of archives, and has
-// neither --unknown nor --force.
+// gcCommand is `caddy codehub gc`. It does not use the API, which lists a bounded number of archives, and has neither
+// --unknown nor --force.
 func gcCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "gc", Short: "Shows which archives no workspace needs, and deletes them",
@@ -116,7 +116,7 @@ func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrint
 	return report, errors.Join(out.end(report), err)
 }
 
-// collect shows the due archives, asks, and does a cycle that deletes no more than these.
+// collect shows the due archives, asks for confirmation, and does a cycle that deletes at most these.
 func (c *collection) collect(ctx context.Context, s Servers, o gc.Options) error {
 	w, delay := s.Cmd.OutOrStdout(), s.Live.GC.Delay
 	shown, done := findingTable(w, delay, c.request, gc.Due, gc.Reported), collectedTable(w, delay)

@@ -24,9 +24,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them, and one
-// workspace. It has its current archive, one that was replaced, and an object with another user's
-// name.
+// gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them, and one workspace. The workspace
+// has its current archive, an archive that was replaced, and an object with another user's name.
 type gcInstallation struct {
 	t                   *testing.T
 	caddyfile, text     string // the file and its content
@@ -153,7 +152,7 @@ func (in *gcInstallation) row(o commandtest.Outcome, key string) string {
 	return ""
 }
 
-// firstSeen makes the replaced archive an orphan since seconds ago.
+// firstSeen records that the replaced archive became an orphan so many seconds ago.
 func (in *gcInstallation) firstSeen(seconds int64) {
 	in.t.Helper()
 	now, err := in.redis.Time(in.t.Context()).Result()

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// orphansCommand is `caddy codehub orphans`. It works directly, because the API has no route that removes objects of
-// the engine.
+// orphansCommand is `caddy codehub orphans`. It does not use the API, which has no route that removes objects of the
+// engine.
 func orphansCommand(resolve Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orphans", Short: "Lists containers, volumes and jobs that belong to no workspace",

@@ -10,7 +10,7 @@ import (
 
 const unknownID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
-// The real command on a real engine, where everything is too young.
+// The real command on a real engine, where every object is too young to be an orphan.
 func TestCommandOrphansOnARealEngine(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	in.Volume(in.Workspace("one", ""))

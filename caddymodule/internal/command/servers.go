@@ -28,8 +28,8 @@ func (s Servers) Say(format string, args ...any) {
 	fmt.Fprintf(s.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// WithServers completes cmd to a command that reads the configuration and connects to the database. Before that, usage
-// refuses wrong arguments. action does the work.
+// WithServers makes cmd a command that reads the configuration and connects to the database. Before that, usage refuses
+// wrong arguments. action does the work.
 func (resolve Resolver) WithServers(cmd *cobra.Command, usage func(args []string) error,
 	action func(ctx context.Context, s Servers, args []string) error) *cobra.Command {
 	read := resolve.reads(cmd)

@@ -17,7 +17,7 @@ import (
 // other failures is 1.
 const exitUsage = 2
 
-// Group makes sub the commands of parent, which does nothing by itself.
+// Group makes sub the sub-commands of parent, which does nothing by itself.
 func Group(parent *cobra.Command, sub ...*cobra.Command) {
 	parent.AddCommand(sub...)
 	parent.SuggestionsMinimumDistance = 2

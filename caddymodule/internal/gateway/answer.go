@@ -163,8 +163,8 @@ func (g *Gateway) answer(req *request, d decision.Decision, st *route.State, ref
 	return nil
 }
 
-// send answers a program with a problem. If a person sees the answer, to a form or in a frame, it is a
-// page.
+// send answers a program with a problem. If a person sees the answer, because the request sent a form or loads a frame,
+// the answer is a page.
 func (g *Gateway) send(req *request, p *problem.Problem) error {
 	if !isSeen(req) {
 		p.Write(req.w, req.r)
@@ -248,7 +248,8 @@ func (g *Gateway) showWake(req *request, st *route.State) error {
 	})
 }
 
-// showAsleep shows that the workspace sleeps, and why nothing wakes it. Its button wakes it and leads back.
+// showAsleep shows that the workspace sleeps, and why nothing wakes it. The page's button wakes the workspace and leads
+// back.
 func (g *Gateway) showAsleep(req *request, st *route.State, status int, back string, why words.Text) error {
 	return pages.ShowAsleep(g.page(req), g.branded(req), status, &pages.Asleep{
 		Name: st.Route.Name, Back: back, Home: g.home(req), Why: why,

@@ -60,7 +60,7 @@ func TestApplicationsKeepTheirSessions(t *testing.T) {
 	}
 }
 
-// Two of them, for different paths, do not sign the user out and are not deleted.
+// Two cookies with that name, for different paths, do not sign the user out and are not deleted.
 func TestTwoCookiesOfTheApplicationAreTheApplications(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

@@ -87,7 +87,7 @@ func TestAnApplicationThatKeepsItsPrefixIsFoundOnItsHost(t *testing.T) {
 	if got := h.get(200, "/static/main.js", asAlice, oneHost, asProgram); got.body != "main" {
 		t.Errorf("a program gets %s", got.body)
 	}
-	// A path with the same beginning is another path.
+	// A path that only begins with the same characters is another path.
 	h.get(404, onePath+"x/tree", asAlice, oneHost, asProgram)
 }
 

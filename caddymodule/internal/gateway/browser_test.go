@@ -140,7 +140,7 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	return b
 }
 
-// open loads the editor, and waits until its page reports and its traffic does not count.
+// open loads the editor, and waits until its page reports input and its traffic no longer counts as use.
 func (b *browser) open() {
 	b.t.Helper()
 	b.do("opening the editor", chromedp.Navigate(b.url+onePath+"/"), chromedp.WaitVisible(chromedp.CSS(`#text`)))
@@ -200,7 +200,7 @@ var betweenPages = []string{
 // said returns the text that the script shows, "" for none.
 const said = `(document.querySelector("codehub-notice")?.shadowRoot.querySelector(".card").innerText || "")`
 
-// recorder collects in heard every text that the script shows from now on, even for a moment.
+// recorder collects every text that the script shows from now on, even for a moment, in heard.
 const recorder = `(() => {
 	window.heard = [];
 	new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((node) => {
@@ -278,7 +278,7 @@ func (b *browser) asleep() {
 	})
 }
 
-// flows waits until the tab has sent more by itself, both ways.
+// flows waits until the tab has by itself sent more messages and more requests.
 func (b *browser) flows() {
 	b.t.Helper()
 	messages, polls := b.messages.Load()+5, b.polls.Load()+2
@@ -388,7 +388,7 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	if b.Woken() {
 		t.Error("a key in a page that is looked at wakes")
 	}
-	// Woken elsewhere, it comes back by itself.
+	// When the workspace is woken elsewhere, the tab comes back by itself.
 	loads := b.loads.Load()
 	b.run()
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
@@ -436,7 +436,7 @@ func dozingEditor(t *testing.T) *browser {
 	return b
 }
 
-// TestTheTabGoesOnWithItsWorkspace: a dozing workspace resumes with a key, which the page also gets.
+// TestTheTabGoesOnWithItsWorkspace checks that a key resumes a dozing workspace, and that the page also gets the key.
 func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
 	b := dozingEditor(t)
 	loads := b.loads.Load()
@@ -452,7 +452,8 @@ func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
 	}
 }
 
-// TestTheTabThatDozesIsToldBeforeItSleeps, which a person can prevent.
+// TestTheTabThatDozesIsToldBeforeItSleeps checks that the tab of a dozing workspace announces its sleep, which a person
+// can prevent.
 func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b := dozingEditor(t)
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })
@@ -463,8 +464,8 @@ func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b.awaitSaid("")
 }
 
-// noRoom opens the editor of a dozing workspace that has no place to resume, presses a key, and waits until the tab
-// has shown that, and has received the state dozing again.
+// noRoom opens the editor of a dozing workspace that cannot resume because of the limit, presses a key, and waits until
+// the tab has said so and has received the state dozing again.
 func noRoom(t *testing.T) *browser {
 	b := dozingEditor(t)
 	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
@@ -521,7 +522,8 @@ func TestTheTabThatDozesWithoutRoom(t *testing.T) {
 	b.do("the page that says so", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// TestTheTabOfAnotherRunIsLoadedAgain although it was refused before, and says when its workspace has gone to sleep.
+// TestTheTabOfAnotherRunIsLoadedAgain although its workspace was refused before, and tells when the workspace has gone
+// to sleep.
 func TestTheTabOfAnotherRunIsLoadedAgain(t *testing.T) {
 	b := noRoom(t)
 	b.asleep()
@@ -555,7 +557,7 @@ func TestAnErrorIsNoRefusal(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsNoRefusalOfOneThatSleeps, which is woken once that works.
+// TestAnErrorIsNoRefusalOfOneThatSleeps: a sleeping workspace is woken as soon as the tab can reach it again.
 func TestAnErrorIsNoRefusalOfOneThatSleeps(t *testing.T) {
 	b := dozingEditor(t)
 	b.away.Store(true)

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
-// Applications believe these, because normally only a proxy sets them.
+// Applications believe these headers, because normally only a proxy sets them.
 func TestNoClaimOfAClientReachesTheWorkspace(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -42,7 +42,7 @@ func TestConnectionRemovesNoHeaderOfTheGateway(t *testing.T) {
 	}
 }
 
-// Headers of a workspace about a whole origin or host would also apply to others.
+// A workspace's headers about a whole origin or host would also apply to other workspaces.
 func TestResponseHeadersByMode(t *testing.T) {
 	app := func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{

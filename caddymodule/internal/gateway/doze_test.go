@@ -25,12 +25,12 @@ func dozes(t *testing.T, change ...func(*Options)) *harness {
 	return h
 }
 
-// doze lets it doze.
+// doze lets the workspace doze.
 func (h *harness) doze() {
 	h.Change(one, func(r *store.Route) { r.DozeAt = time.Now() })
 }
 
-// dozing reports whether it does.
+// dozing reports whether the workspace dozes.
 func (h *harness) dozing() bool {
 	e, _ := h.Table.Lookup(one)
 	return e.State().Dozes()
@@ -65,7 +65,8 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
-// TestAMessageWithoutAPlaceIsNoUse: recorded as use, it would end the doze beyond the limit.
+// TestAMessageWithoutAPlaceIsNoUse checks that a message does not count as use if the limit refuses to wake the
+// workspace: otherwise it would end the doze beyond the limit.
 func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	h := dozes(t)
 	h.Refuse(&service.LimitError{Limit: 1})

@@ -81,7 +81,7 @@ func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
 	})
 }
 
-// getsTheButton sends a form, and looks for the button in the answer and for where it leads.
+// getsTheButton sends a form, and checks that the answer has the button and where the button leads.
 func (h *harness) getsTheButton(status int, back string, lines ...string) {
 	got, err := h.send("POST", "/save", "a=b", append(lines, asAlice, oneHost)...)
 	if err != nil {

@@ -6,10 +6,10 @@
 // request until the state changes. In the end the proxy answers, or the one method that renders
 // every other answer.
 //
-// It owns the way of a request through these steps, and its own paths on the origin of a
-// workspace's pages. It is plain net/http and must not import Caddy. What a server supplies comes
-// in as functions: identity, trusted proxies, the proxy itself, and whether the process is ending.
-// It must not touch PostgreSQL or Redis for a workspace that is ready.
+// It owns the path of a request through these steps, and its own paths on the origin of a workspace's pages. It is
+// plain net/http and must not import Caddy. What a server supplies comes in as functions: identity, trusted proxies,
+// the proxy itself, and whether the process is ending. It must not touch PostgreSQL or Redis for a workspace that is
+// ready.
 package gateway
 
 import (

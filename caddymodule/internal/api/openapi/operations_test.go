@@ -29,12 +29,12 @@ type operation struct {
 	id      string // as in the table of the routes
 	summary string
 	about   string
-	// params are the query and the header; those of the path follow from the pattern.
+	// params are the parameters of the query and the header; those of the path follow from the pattern.
 	params []parameter
-	// body is the schema of the request's body, nil if it has none. With optional the body may be missing.
+	// body is the schema of the request's body, nil if it has none. If optional is true, the body may be missing.
 	body     object
 	optional bool
-	// answer is a value of the body's type for status, nil for none, and media the media type if it is not
+	// answer is a value of the type of the answer's body, nil if it has none. media is its media type if it is not
 	// JSON.
 	status int
 	answer any
@@ -43,7 +43,7 @@ type operation struct {
 	lines bool
 	// also is another status with the same answer; 0 means none.
 	also int
-	// problems are those specific to it.
+	// problems are the problems that are specific to the operation.
 	problems []string
 }
 
@@ -175,7 +175,7 @@ func class(belongs func(rune) bool) string {
 	return out.String()
 }
 
-// Patterns for texts in one line: those of a workspace's name, of a token's and of a user's.
+// Patterns for texts in one line: the names of workspaces, tokens and users.
 func line(most int) string {
 	return oneLine(most, func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Cf, r) && r != 0x200c && r != 0x200d
@@ -198,7 +198,7 @@ func oneLine(most int, isHidden func(rune) bool) string {
 	return fmt.Sprintf("^%s%s(%s{0,%d}%s)?%s$", around, edge, inside, most-2, edge, around)
 }
 
-// fields is a body: an object with exactly these fields. Those whose names begin with ! are required.
+// fields is a body: an object with exactly these fields. Fields whose names begin with ! are required.
 func fields(of object) object {
 	properties, required := object{}, []string{}
 	for name, schema := range of {
@@ -232,7 +232,7 @@ func choice(more object) object {
 	})
 }
 
-// whenChoice is a rule for one of these choices, and one for the others.
+// whenChoice is a rule for one of these choices, and another rule for all other choices.
 func whenChoice(then, otherwise object, of ...workspace.RecoveryChoice) object {
 	rule := object{"if": object{"required": []string{"choice"}, "properties": object{"choice": object{"enum": of}}}, "else": otherwise}
 	if then != nil {
@@ -260,7 +260,7 @@ var prose = "^[^" + class(func(r rune) bool {
 // phaseList is a pattern for phases separated by commas.
 var phaseList = strings.ReplaceAll(`^(P)?(,(P)?)*$`, "P", "PENDING|ARCHIVED|STANDBY|RUNNING|ERROR|DELETING")
 
-// orders are those of lists of workspaces.
+// orders are the orders in which workspaces are listed.
 func orders() (all []any) {
 	for _, o := range []store.Order{store.ByCreation, store.ByName, store.ByUse, store.ByPhase, store.BySize, store.ByDeletion} {
 		all = append(all, string(o), "-"+string(o))
@@ -268,7 +268,7 @@ func orders() (all []any) {
 	return all
 }
 
-// reasons are those for ERROR.
+// reasons are the reasons for the phase ERROR.
 func reasons() (all []any) {
 	names, err := constants.Read[string]("../../../../coordinator/workspace", "ErrorReason", "")
 	if err != nil {
@@ -288,7 +288,7 @@ func creatable() object {
 	return of
 }
 
-// changeable are the fields of a workspace that a change may have.
+// changeable are the fields of a workspace that a request may change.
 func changeable() object {
 	yesOrNo := func(about string) object { return object{"type": []string{"boolean", "null"}, "description": about} }
 	return with(writable("name", desired), "favourite", yesOrNo("Whether it comes first on its owner's dashboard."))

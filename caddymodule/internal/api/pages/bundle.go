@@ -28,8 +28,8 @@ func bundle(name string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// addModule appends a module that is not yet done, after its imports. Importers are the modules
-// that wait for it.
+// addModule appends a module after its imports, unless it has been appended already. Importers are the modules that
+// wait for it.
 func addModule(out *bytes.Buffer, module string, done *[]string, importers []string) error {
 	if slices.Contains(importers, module) {
 		return fmt.Errorf("the scripts import one another in a circle: %s, %s", strings.Join(importers, ", "), module)

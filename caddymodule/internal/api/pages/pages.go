@@ -62,8 +62,8 @@ func (s speaker) SayMain(key string) []string {
 type Dashboard struct {
 	// ID, Username and Role are those of the user.
 	ID, Username, Role string
-	// Sessions, Passwords and SignOut are whether the page offers the user's sessions, changing the
-	// password, and signing out.
+	// Sessions, Passwords and SignOut tell whether the page offers the user's sessions, changing the password, and
+	// signing out.
 	Sessions, Passwords, SignOut bool
 }
 
@@ -78,13 +78,13 @@ func (p *Pages) ShowDashboard(w http.ResponseWriter, r *http.Request, d Dashboar
 
 // Login holds the data of the sign-in page.
 type Login struct {
-	// Return is the destination after the sign-in, and Start the address that begins it at the
-	// identity provider.
+	// Return is the destination after the sign-in, and Start the address that begins the sign-in at the identity
+	// provider.
 	Return, Start string
 	// Passwords and Provider are the offered ways to sign in.
 	Passwords, Provider bool
-	// Refusal is why the authentication before us does not let the user in, an error of [auth.Auth.Named];
-	// nil if it does or there is none.
+	// Refusal is why a user whom another authentication accepted may not use CodeHub: an error of [auth.Auth.Named],
+	// nil if there is no such user.
 	Refusal error
 }
 

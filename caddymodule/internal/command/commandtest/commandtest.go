@@ -1,5 +1,5 @@
-// Package commandtest runs `caddy codehub` as registered in Caddy, for tests of its commands. It runs command lines,
-// also on the servers of an installation without a leader. Only tests may import it, and it must not contain rules of
+// Package commandtest runs `caddy codehub` as registered in Caddy, for tests of its commands. It runs command lines, if
+// needed on the servers of an installation without a leader. Only tests may import it, and it must not contain rules of
 // the commands.
 package commandtest
 

@@ -121,7 +121,7 @@ func (in *Installation) Archive(id workspace.ID) string {
 	return key
 }
 
-// Volume creates the workspace's volume, until the test ends.
+// Volume creates the workspace's volume, which exists until the test ends.
 func (in *Installation) Volume(id workspace.ID) {
 	in.t.Helper()
 	if err := in.backend.Provision(in.t.Context(), backend.VolumeSpec{ID: id, OpID: "op"}); err != nil {

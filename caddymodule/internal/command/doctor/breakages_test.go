@@ -89,7 +89,7 @@ func TestBreakages(t *testing.T) {
 			for _, l := range found {
 				matches := l.Check == row.check && l.Level == row.level && strings.Contains(l.Text, row.says) && strings.Contains(l.Remedy, row.remedy)
 				said = said || matches
-				// Without an engine its rows are not checked. All other findings belong to the breakage.
+				// Without an engine, the rows about it are not checked. All other findings belong to the breakage.
 				if l.Level == "problem" && l.Check != "engine" && l.Check != row.check {
 					t.Errorf("a problem of something else: %+v", l)
 				}

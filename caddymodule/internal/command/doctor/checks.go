@@ -96,8 +96,8 @@ func (p patient) checkDatabase(ctx context.Context) ([]check.Finding, error) {
 	return append(found, schema(r)...), nil
 }
 
-// schema checks that this release knows the database's schema. An older or missing schema is no
-// finding: the start brings it up to date.
+// schema checks that this release knows the database's schema. An older or missing schema is no finding, because a
+// server brings it up to date when it starts.
 func schema(r postgres.Release) []check.Finding {
 	const remedy = "upgrade this process to the release of the others"
 	switch {
@@ -177,7 +177,7 @@ func (p patient) checkIdentity(ctx context.Context, b identity.Backend) (found [
 	return found, err
 }
 
-// compare calls look with the recorded identities. An error is the database's.
+// compare calls look with the recorded identities. Its error comes from the database.
 func (p patient) compare(ctx context.Context, b identity.Backend, bucket identity.Bucket, look func(*identity.Guard)) error {
 	rows, err := p.identities(ctx)
 	if err == nil {

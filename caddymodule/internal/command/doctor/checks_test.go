@@ -12,7 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/cluster"
 )
 
-// TestWhetherWorkspacesDoze: doctor reports it, and that a cluster cannot freeze containers.
+// TestWhetherWorkspacesDoze checks that doctor reports whether idle workspaces doze, and that a cluster cannot freeze
+// containers.
 func TestWhetherWorkspacesDoze(t *testing.T) {
 	settings := command.Settings{Live: coordinator.DefaultSettings()}
 	never, late, cluster, any := settings, settings, settings, settings
@@ -33,8 +34,8 @@ func TestWhetherWorkspacesDoze(t *testing.T) {
 	}
 }
 
-// TestChecksOfBackends: every row of a table refers to existing checks, and each backend has its
-// own checks and none of the other's.
+// TestChecksOfBackends checks that every row of a table refers to existing checks, and that each backend has its own
+// checks and none of the other's.
 func TestChecksOfBackends(t *testing.T) {
 	for backend, o := range map[string]coordinator.Options{
 		"engine":  {Docker: docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"}},

@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/identity"
 )
 
-// Command is `caddy codehub doctor`. It works directly, because it must produce a report even if none of the
+// Command is `caddy codehub doctor`. It does not use the API, because it must produce a report even if none of the
 // servers answers.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{

@@ -31,7 +31,8 @@ const (
 	maxAnswer     = 64 << 20
 )
 
-// Client is access to the API: a person's at one server, or an operator's in this process. It is safe for concurrent use.
+// Client gives access to the API: to a person at one server, or to an operator in this process. It is safe for
+// concurrent use.
 type Client struct {
 	server *url.URL // without a path
 	token  string   // empty before the person is signed in, and for an operator
@@ -39,15 +40,15 @@ type Client struct {
 	local  bool
 }
 
-// newClient returns the access to a server. The token is sent to that server only.
+// newClient returns a client for a server. The token is sent to that server only.
 func newClient(server *url.URL, token string) *Client {
 	return &Client{server: server, token: token, http: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Local returns the access to an API that transport serves in this process. Requests return the errors of the
-// transport, and have no time limit.
+// Local returns a client for an API that transport serves in this process. Requests return the errors of the transport,
+// and have no time limit.
 func Local(transport http.RoundTripper) *Client {
 	return &Client{server: &url.URL{Scheme: "http", Host: "localhost"}, http: &http.Client{Transport: transport}, local: true}
 }
@@ -68,7 +69,7 @@ func (c *Client) Address(of string) string {
 }
 
 // Do makes a request to a path below the API. in is the body as JSON, nil for none; out gets the answer, unless it is
-// nil. A refusal of a server is a [*problem.Problem].
+// nil. If the server refuses, the error is a [*problem.Problem].
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	if !c.local {
 		var cancel context.CancelFunc
@@ -167,8 +168,9 @@ func (c *Client) refusal(resp *http.Response) error {
 	return nil
 }
 
-// parseServer parses the address of a server: https unless it says otherwise. A server on this machine without a scheme
-// is probed, without the token, and is http if it does not speak TLS.
+// parseServer parses the address of a server, whose scheme is https unless the address says otherwise. If the address
+// of a server on this machine has no scheme, the server is probed, without the token, and the scheme is http if it does
+// not speak TLS.
 func parseServer(ctx context.Context, s string) (*url.URL, error) {
 	u, err := parseAddress(s)
 	if err == nil && !strings.Contains(s, "://") && site.IsLocal(u.Host) && isPlain(ctx, u.Host) {

@@ -21,7 +21,7 @@ const (
 	exitNotNow     = 5
 )
 
-// UnknownError means that a name matches nothing or several things of the person.
+// UnknownError means that a name matches none, or several, of the person's things.
 type UnknownError struct{ Text string }
 
 // Error implements error.
@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, action Action, c *Client, args []string) error {
 	return command.Exit(cmd, exit.Code)
 }
 
-// Only completes cmd to a command that works at the server where the person is signed in.
+// Only makes cmd a command that works at the server where the person is signed in.
 func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := usage(args); err != nil {
@@ -130,7 +130,7 @@ func hasConfiguration(cmd *cobra.Command) bool {
 	return err == nil
 }
 
-// Current returns the access to the server where the person is signed in, or nil.
+// Current returns a client for the server where the person is signed in, or nil.
 func Current(ctx context.Context) *Client {
 	c, err := current(ctx)
 	if err != nil {

@@ -91,7 +91,7 @@ func TestAServerOnThisMachineNeedsNoScheme(t *testing.T) {
 	commandtest.Run(t, strings.NewReader(secret), "login", "localhost:1").Want(t, 1, "http://localhost:1", "the server cannot be reached")
 }
 
-// The environment wins, and a stored token goes to no other server than its own.
+// The environment takes precedence, and a stored token is sent only to its own server.
 func TestTheEnvironmentWins(t *testing.T) {
 	other := commandtest.NewServer(t)
 	other.AddUser("bob", auth.RoleUser)

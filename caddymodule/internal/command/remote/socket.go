@@ -14,8 +14,8 @@ import (
 // maxMessage bounds a message of a WebSocket, in bytes.
 const maxMessage = 1 << 20
 
-// Socket opens a WebSocket at a path below the API. A refusal of the server is a [*problem.Problem]. The caller MUST
-// close the WebSocket.
+// Socket opens a WebSocket at a path below the API. If the server refuses, the error is a [*problem.Problem]. The
+// caller MUST close the WebSocket.
 func (c *Client) Socket(ctx context.Context, path, protocol string) (*websocket.Conn, error) {
 	opening := *c.http
 	opening.Transport = upgrading{c}

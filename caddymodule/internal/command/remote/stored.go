@@ -82,7 +82,7 @@ func writeLogin(l login) (file string, err error) {
 var errNoLogin = errors.New("you are not logged in at a server: run caddy codehub login, " +
 	"or set " + serverVariable + " and " + tokenVariable)
 
-// current returns the access to the server where the person is signed in, or [errNoLogin]. A stored token is used for
+// current returns a client for the server where the person is signed in, or [errNoLogin]. A stored token is used for
 // its own server only.
 func current(ctx context.Context) (*Client, error) {
 	at, token := os.Getenv(serverVariable), os.Getenv(tokenVariable)

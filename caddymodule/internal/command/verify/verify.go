@@ -1,6 +1,5 @@
 // Package verify is `caddy codehub verify`: it checks an installation after a restore. It owns the order of the checks
-// and the output. The packages below judge: doctor the servers, identity, orphan, and the coordinator's verify the
-// workspaces.
+// and the output. The verdicts come from other packages: doctor, identity, orphan, and the coordinator's verify.
 package verify
 
 import (
@@ -41,10 +40,10 @@ With --json the result is an object a line, with "check", "level" (ok, warning, 
 and "remedy", and about a workspace "workspace_id" and "archive". The exit code is 1 when there
 is a problem.`
 
-// ownerFlag completes the command that adopts a workspace.
+// ownerFlag is the end of the command that adopts a workspace.
 const ownerFlag = " --owner NAME"
 
-// Command is `caddy codehub verify`. It works directly, because it judges the database that the API trusts.
+// Command is `caddy codehub verify`. It does not use the API, because it checks the database that the API trusts.
 func Command(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Checks a restored installation: what is there, what is missing, what to do",
@@ -71,7 +70,7 @@ type verification struct {
 	homeless bool // the backend is not known
 }
 
-// run runs all checks, after a problem only those that are still meaningful.
+// run runs all checks; after a problem, only those that are still meaningful.
 func (v *verification) run(ctx context.Context) error {
 	var bucket bool
 	rows := append(doctor.Servers(v.Settings),
@@ -134,7 +133,7 @@ func recorded(what string, err error) ([]check.Finding, error) {
 	return []check.Finding{check.OK("the %s is the recorded one, or none is recorded yet", what)}, nil
 }
 
-// looked is an identity that is already checked: nothing is recorded about it.
+// looked is an identity that has already been checked; nothing is recorded about it.
 type looked struct{}
 
 func (looked) Backend(context.Context) error { return nil }

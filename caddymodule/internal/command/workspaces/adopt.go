@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// adoptCommand is `workspace adopt`. It works directly, because the API has no route that gives a user files of unknown
+// adoptCommand is `workspace adopt`. It does not use the API, which has no route that gives a user files of unknown
 // owners.
 func adoptCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{

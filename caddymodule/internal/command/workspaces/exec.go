@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// exitLost is the exit code of exec, as of ssh, if the command did not run or its end is unknown.
+// exitLost is the exit code of exec if the command did not run or its end is unknown; ssh uses the same code.
 const exitLost = 255
 
 func execCommand() *cobra.Command {

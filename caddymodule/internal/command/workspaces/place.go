@@ -56,8 +56,8 @@ func checkID(named string) error {
 	return nil
 }
 
-// anywhere completes a command that works at a running server, and on the installation's own servers. There, a first
-// argument must be a workspace's id.
+// anywhere makes a command work both at a running server and on the installation's own servers. In the latter case, a
+// first argument must be a workspace's id.
 func anywhere(resolve command.Resolver, cmd *cobra.Command, usage func(args []string) error,
 	action func(context.Context, server, []string) error) *cobra.Command {
 	resolve.WithServers(cmd, func(args []string) error {

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// thawCommand is `workspace thaw`. It works directly, because it also thaws containers without a running leader.
+// thawCommand is `workspace thaw`. It does not use the API, because it must be able to thaw containers without a
+// running leader.
 func thawCommand(resolve command.Resolver) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "thaw (WORKSPACE | --all)", Short: "Thaws a workspace that dozes, or all of them",

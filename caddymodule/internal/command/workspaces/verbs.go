@@ -182,7 +182,7 @@ func (p server) wake(ctx context.Context, cmd *cobra.Command, w v1.Workspace) (v
 	return p.become(ctx, cmd, w, "start", workspace.PhaseRunning, true)
 }
 
-// become asks for a desired state, and with wait waits until it is reached.
+// become requests a desired state. If wait is true, it waits until the state is reached.
 func (p server) become(ctx context.Context, cmd *cobra.Command, w v1.Workspace, verb string, phase workspace.Phase,
 	wait bool) (v1.Workspace, error) {
 	if err := p.Do(ctx, "POST", pathOf(w.ID, "/"+verb), nil, &w); err != nil || !wait {

@@ -1,7 +1,7 @@
 // Package workspaces is `caddy codehub workspace`: the workspaces of a person at a running server, and all workspaces
 // for an operator on the installation's own servers. It owns the arguments, the questions and the tables; the API
-// decides. It must not touch the engine, the object store or the database otherwise, except in the commands for which
-// the API has no route.
+// decides. It must not touch the engine, the object store or the database, except in the commands for which the API has
+// no route.
 package workspaces
 
 import (

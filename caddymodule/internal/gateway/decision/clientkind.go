@@ -13,8 +13,8 @@ import (
 type ClientKind uint8
 
 const (
-	// Program is every client that is neither of the others: git, curl, the remote
-	// connection of an editor. It wakes the workspace and is held until that is ready.
+	// Program is every client that is neither of the others: git, curl, the remote connection of an editor. It wakes
+	// the workspace and is held until the workspace is ready.
 	Program ClientKind = iota
 	// Navigation is a person who opens a page. It wakes the workspace and gets a page
 	// that shows the progress.
@@ -31,8 +31,8 @@ const (
 // IsPage reports whether a person sees the answer as a page.
 func (k ClientKind) IsPage() bool { return k == Navigation || k == SelfNavigation }
 
-// Classify returns the kind of client that sends r. The pages of the workspace stand below
-// prefix, which is empty on a host of its own. It does not allocate.
+// Classify returns the kind of client that sends r. The pages of the workspace are below prefix, which is empty on a
+// host of its own. It does not allocate.
 //
 // Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
 // programs never do; for those the Origin of a WebSocket and the Accept header decide.
@@ -48,7 +48,8 @@ func Classify(r *http.Request, prefix string) ClientKind {
 		case isByItself(r, prefix):
 			return Subresource
 		}
-		// A form that a person has sent. It is held: a page in its place would lose it.
+		// A form that a person has sent. It is held, because a page shown instead of the answer would lose the form's
+		// contents.
 		return Program
 	}
 	if site.IsWebSocket(r) {
@@ -66,10 +67,10 @@ func Classify(r *http.Request, prefix string) ClientKind {
 	return Program
 }
 
-// isByItself reports whether a page of the workspace navigates without a person (SPEC 8). A
-// click, the reload button and a form that is sent have Sec-Fetch-User, addresses that are
-// typed and tabs that are restored have no origin. Safari never sends Sec-Fetch-User: there a
-// click within a workspace that sleeps takes one more, on the page that says so.
+// isByItself reports whether a page of the workspace navigates without a person (SPEC 8). A click, the reload button
+// and a sent form have Sec-Fetch-User; a typed address and a restored tab have no origin. Safari never sends
+// Sec-Fetch-User: there, a click within a sleeping workspace only leads to the page that says so, where one more click
+// is needed.
 //
 // Below the main site's paths, the dashboard and the pages of the workspace have one origin.
 // There the Referer tells them apart, and a page that hides it counts as the workspace's own.

@@ -84,7 +84,7 @@ const (
 type Wake uint8
 
 const (
-	// NoWake leaves the workspace alone.
+	// NoWake leaves the workspace as it is.
 	NoWake Wake = iota
 	// JoinWakeUp waits for a workspace that another request or the user is starting. It
 	// never sets the desired state.
@@ -105,7 +105,7 @@ const (
 	PageWait
 	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
-	// UntilThaw is for as long as the workspace dozes and the client waits.
+	// UntilThaw means as long as the workspace dozes and the client waits.
 	UntilThaw
 )
 
@@ -163,14 +163,14 @@ var heldProgram = Decision{Answer: SendUnavailable, Detail: timedOut, Wake: Star
 // decisions is the decision table (SPEC 8): one row per state, one column per client
 // kind. A new case is a row here and in the test, never a branch elsewhere.
 var decisions = [...]cells{
-	// This process serves nothing any more: its release is too old for the database. Another
-	// one may answer next time.
+	// This process serves nothing any more, because its release is too old for the database. Another process may answer
+	// next time.
 	rowOutdated:    pageOr(ShowOutdated, SendOutdated),
 	rowTooEarly:    all(SendTooEarly),
 	rowMisdirected: pageOr(ShowMisdirected, SendMisdirected),
 	rowCrossOrigin: all(SendCrossOrigin),
-	// No content of a workspace is served to a browser on the dashboard's origin. Here a program is
-	// a form sent by a browser.
+	// No content of a workspace is served to a browser on the dashboard's origin. In this row, a program is a form that
+	// a browser has sent.
 	rowOtherHost:    pageOr(RedirectToHost, SendOtherHost),
 	rowNamed:        pageOr(RedirectByName, SendNotFound),
 	rowLoading:      pageOrElse(ShowUnavailable, unavailable("problem.workspace.just_started")),
@@ -186,7 +186,7 @@ var decisions = [...]cells{
 	// The dial failed although the workspace counted as ready. A person gets the wake
 	// page, which waits until the application answers again.
 	rowUnreachable: wakePageOr(unavailable("problem.workspace.no_answer")),
-	// It is unknown whether the workspace still has its address. Nothing is woken, because it runs.
+	// It is unknown whether the workspace still has its address. Nothing is woken, because the workspace runs.
 	rowUnconfirmed: {
 		navigation:     Decision{Answer: ShowUnavailable, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowUnavailable, Wait: PageWait},

@@ -7,7 +7,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// conditions are those of a request that asks for an answer only if it differs from the client's copy (RFC 9110 section 13).
+// conditions are the conditions of a request that asks for an answer only if the answer differs from the client's copy
+// (RFC 9110 section 13).
 type conditions struct {
 	noneMatch     []string // If-None-Match
 	modifiedSince string   // If-Modified-Since

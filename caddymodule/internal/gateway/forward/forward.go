@@ -69,9 +69,9 @@ type Forwarder struct {
 // New returns a forwarder. It performs no I/O and starts nothing.
 func New(o Options) *Forwarder { return &Forwarder{Options: o} }
 
-// Request is the caller's knowledge about a request beyond its content.
+// Request is what the caller knows about a request besides its content.
 type Request struct {
-	// Entry is the workspace's in the route table, and State the one in which it is reached.
+	// Entry is the workspace's entry in the route table, and State the state in which the workspace is reached.
 	Entry *route.Entry
 	State *route.State
 	// Kind is the kind of client that sends the request.
@@ -88,17 +88,17 @@ type Request struct {
 	Sandbox bool
 }
 
-// Exchange is a request to pass on, and its outcome. It is part of what the caller keeps for the
-// request, because one large allocation costs less than three. The zero value is ready; one
-// goroutine uses it, for one attempt after the other.
+// Exchange is a request to pass on, and its outcome. It is part of what the caller keeps for the request, because one
+// large allocation costs less than three. The zero value is ready; one goroutine uses it, for one attempt after
+// another.
 type Exchange struct {
 	binding binding
 	filter  responseFilter
 	prefix  [1]string // the value of X-Forwarded-Prefix
 }
 
-// Forward passes r on to the workspace for as long as the request's session lives, and its answer
-// to w. The error is that of the proxy, or of the connection to the client.
+// Forward passes r on to the workspace, and the answer to w, for as long as the request's session lives. The error is
+// that of the proxy, or of the connection to the client.
 func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) (Outcome, error) {
 	if !x.binding.bind(w, r) {
 		return SessionEnded, nil
@@ -130,9 +130,9 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 	return outcome, err
 }
 
-// proxy passes r on without the gateway's cookies and without claims about the user. stripped is
-// the part of the path that the application does not see. The answer reaches w without what a
-// workspace must not set. A meter counts both, and a document gets the script.
+// proxy passes r on without the gateway's cookies and without claims about the user. stripped is the part of the path
+// that the application does not see. The answer reaches w without the headers that a workspace must not set. A meter
+// counts the bytes of both, and a document gets the script.
 func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, about *Request, stripped string) error {
 	filter := &x.filter
 	filter.reset(w, about.Address.Prefix, about.Sandbox)

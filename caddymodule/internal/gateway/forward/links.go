@@ -11,8 +11,8 @@ import (
 // adds it to those in header fields, and to the paths of cookies. Addresses in documents cannot be distinguished from
 // other text.
 
-// mapLinks adds the prefix to the addresses in the header of an answer that lead to the host of the request at.
-// Addresses that are relative, foreign or already prefixed stay.
+// mapLinks adds the prefix to those addresses in the header of an answer that lead to the host of at, the request's
+// address. Addresses that are relative, foreign or already prefixed stay.
 func mapLinks(h http.Header, at *site.Address) {
 	for _, name := range [...]string{"Location", "Content-Location"} {
 		for i, value := range h[name] {
@@ -51,7 +51,7 @@ func withoutPrefix(address string, at *site.Address, prefix string) string {
 	return before + rest
 }
 
-// isBelow reports whether a path, with what follows it, is prefix or below it.
+// isBelow reports whether rest, a path and what may follow it, is prefix or below it.
 func isBelow(rest, prefix string) bool {
 	after, ok := strings.CutPrefix(rest, prefix)
 	return ok && (after == "" || strings.IndexByte("/?#", after[0]) >= 0)

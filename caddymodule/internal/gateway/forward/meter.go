@@ -55,7 +55,7 @@ func (m *meter) Actor() audit.Actor {
 	return m.grant.Actor(audit.Actor{Address: m.address, Request: m.id})
 }
 
-// counting is which parts of a request count as use.
+// counting says which parts of a request count as use.
 type counting uint8
 
 const (

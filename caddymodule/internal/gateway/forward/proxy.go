@@ -14,18 +14,17 @@ import (
 // [Forwarder.Forward] returns any other error as it is.
 type ProxyFunc func(w http.ResponseWriter, r *http.Request, st *route.State) error
 
-// ErrUnreachable says that nothing accepts connections at the workspace's address.
-// The request was not sent.
+// ErrUnreachable means that nothing accepts connections at the workspace's address. The request was not sent.
 var ErrUnreachable = errors.New("the workspace is unreachable")
 
-// ErrUnconfirmed says that the workspace may no longer have the address. The request was not sent.
+// ErrUnconfirmed means that the workspace may no longer have the address. The request was not sent.
 var ErrUnconfirmed = errors.New("the address of the workspace is not certain")
 
-// errNoAnswer says that an application sent an invalid answer.
+// errNoAnswer means that an application sent an invalid answer.
 var errNoAnswer = errors.New("its answer is not HTTP, or switches protocols unasked")
 
-// NoAnswerError says that an application closed the connection, or took too long,
-// before it answered. The request may have had an effect and must not be repeated.
+// NoAnswerError means that an application closed the connection, or took too long, before it answered. The request may
+// have had an effect and must not be repeated.
 type NoAnswerError struct {
 	// Status is the status for the client: 502, or 504 after a timeout.
 	Status int

@@ -137,14 +137,14 @@ var (
 		"X-Auth-Request-", "X-Authenticated-", "X-Webauth-", "X-Authentik-", "X-Authelia-", "X-Vouch-", "X-Pomerium-",
 		"X-Goog-Authenticated-", "X-Goog-Iap-", "X-Ms-Client-Principal", "X-Amzn-Oidc-", "Cf-Access-", "Tailscale-",
 	}
-	// What the proxy sets itself.
+	// Headers that the proxy sets itself.
 	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 )
 
-// letters is how many first letters of names are told apart, without regard to case.
+// letters is the number of first letters that are distinguished, ignoring case.
 const letters = 1 << 5
 
-// claimsFrom are the claims by their first letter: a header of a browser is compared with few.
+// claimsFrom are the claims by their first letter, so that each header of a browser is compared with only a few claims.
 var claimsFrom = func() (by [letters]struct{ names, prefixes []string }) {
 	for _, name := range claims {
 		of := &by[name[0]%letters]

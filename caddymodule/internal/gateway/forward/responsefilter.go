@@ -69,8 +69,8 @@ func (f *responseFilter) WriteHeader(status int) {
 }
 
 // keepUntyped keeps an answer without a type unchanged: the browser detects the type, and with it the encoding. Go's
-// servers would guess one unless the field is present without a value. So would a compressor before the gateway,
-// which is bypassed.
+// servers would guess one unless the field is present without a value. A compressor before the gateway would guess one,
+// too, so it is bypassed.
 func (f *responseFilter) keepUntyped(status int) {
 	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
 		return // without a body nothing is guessed or compressed

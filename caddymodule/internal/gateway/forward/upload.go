@@ -29,7 +29,7 @@ type upload struct {
 	reading  sync.Mutex  // held while it is read
 	begun    atomic.Bool // the body was read from
 	ended    atomic.Bool // it was read to its end, or is no longer wanted
-	// failure is why it breaks off, if the client is the cause.
+	// failure is why the body breaks off, if the client is the cause.
 	failure atomic.Pointer[BodyError]
 }
 
@@ -92,7 +92,7 @@ func (u *upload) linger(w http.ResponseWriter) {
 	}
 }
 
-// BodyError says that the body of a request broke off before its end, or stalled. The application is not the cause.
+// BodyError means that the body of a request broke off before its end, or stalled. The application is not the cause.
 type BodyError struct {
 	// Status is the status for the client: 408 if it sent nothing for too long, and otherwise 400.
 	Status int

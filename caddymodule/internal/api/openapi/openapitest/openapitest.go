@@ -1,7 +1,7 @@
 // Package openapitest checks requests and answers of tests against the description of the REST API.
 //
-// It owns how strict a test is: an answer must not have an undescribed field, although clients are told to
-// expect further ones. It must not know an operation by name.
+// It decides how strict a test is: an answer must not have an undescribed field, although clients are told to expect
+// additional fields. It must not know an operation by name.
 package openapitest
 
 import (
@@ -28,8 +28,8 @@ import (
 
 const base = "/api/v1"
 
-// elsewhere are the statuses outside the description: no such path or method, or a request that is
-// refused before its path matters.
+// elsewhere holds the statuses that the description leaves out: those for an unknown path or method, and for a request
+// that is refused before its path is considered.
 var elsewhere = []int{403, 404, 405, 421, 503}
 
 // description is the document with an index of its operations, and its compiled schemas.
@@ -65,7 +65,7 @@ var load = sync.OnceValues(func() (*description, error) {
 	return d, d.compiler.AddResource("openapi.json", d.raw)
 })
 
-// escaped matches a character in a pattern in the notation of languages other than Go.
+// escaped matches a character that a pattern writes as \uXXXX, which other languages understand and Go does not.
 var escaped = regexp.MustCompile(`\\u([0-9a-f]{4})`)
 
 func isInt64(v any) error {
@@ -310,8 +310,8 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 // integer matches a whole number in a parameter.
 var integer = regexp.MustCompile(`^-?[0-9]+$`)
 
-// scalar converts a parameter's text to a value for its schema. Text that cannot be converted is returned
-// unchanged, and so has the wrong type.
+// scalar converts a parameter's text to a value for its schema. Text that cannot be converted is returned unchanged, so
+// it has the wrong type.
 func scalar(schema any, text string) any {
 	switch t := at(schema, "type"); {
 	case !utf8.ValidString(text):

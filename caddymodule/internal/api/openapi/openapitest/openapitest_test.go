@@ -13,7 +13,7 @@ func TestEverySchemaIsValid(t *testing.T) {
 	}
 }
 
-// TestWhatTheDescriptionDoesNotAllow: the check finds each kind of violation.
+// TestWhatTheDescriptionDoesNotAllow tests that each kind of violation is found.
 func TestWhatTheDescriptionDoesNotAllow(t *testing.T) {
 	const (
 		user    = `{"user_id": "1", "username": "ann", "role": "user"}`

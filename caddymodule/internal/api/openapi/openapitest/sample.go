@@ -86,13 +86,13 @@ func (s Sample) with(p parameter, text string) Sample {
 // Valid is the number of valid samples of an operation.
 const Valid = 4
 
-// Samples returns requests whose values are chosen at random. The document allows the first [Valid]. Each of the
-// others has one unusual and mostly wrong feature: a value of another type or size, null, invisible characters, an
-// unknown field, or a missing one.
+// Samples returns requests whose values are chosen at random. The first [Valid] requests are allowed by the document.
+// Each of the others has one unusual and mostly wrong feature: a value of another type or size, null, invisible
+// characters, an unknown field, or a missing one.
 func (o Operation) Samples(random *rand.Rand) (all []Sample) {
 	m := maker{random}
 	sample := func(what string) (s Sample) {
-		// The maker does not know rules between fields.
+		// Rules that relate several fields to one another are unknown to the maker.
 		for range 100 {
 			s = Sample{What: what, Query: url.Values{}, Header: http.Header{}}
 			for _, p := range o.parameters() {
