@@ -19,11 +19,11 @@ import (
 // happen between the decision about a request and its connection. The process may pause, the proxy
 // may wait, or the transport may repeat the request.
 //
-// Connections are kept by the key of the container that they were made to, and not by its
-// address alone. And whether that container has the address is asked after each
-// connection was made: a connection belongs to the container that has the address then.
+// Connections are kept by the key of the container that they were made to, and not by its address alone. After each
+// connection is made, the route table is asked whether the container still has the address, because a connection
+// belongs to the container that has the address at that moment.
 //
-// It concerns connections over TCP; HTTP/3 has the decision alone.
+// This applies to connections over TCP; over HTTP/3 there is only the decision.
 func leaseConnections(t *http.Transport, routes *route.Table) {
 	if t.DialContext != nil {
 		t.DialContext = leasedDial(t.DialContext, routes)
@@ -63,10 +63,10 @@ func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 	}
 }
 
-// vanished are the limits of a connection to a container that has ended. A container that
-// ends closes its connections, unless its network goes before its processes, or its node
-// does. Then nothing arrives any more, and a request waits for the operating system's limits,
-// which are minutes. One that runs all the same acknowledges, and keeps its connections.
+// vanished are the limits of a connection to a container that has ended. A container that ends closes its connections,
+// unless its network goes before its processes, or its node does. Then nothing arrives any more, and a request waits
+// for the operating system's limits, which are minutes. A container that is still running acknowledges, and keeps its
+// connections.
 var vanished = dialer.Limits{Idle: time.Second, Interval: time.Second, Count: 3, Unacknowledged: 4 * time.Second}
 
 // tcpConn is a connection over TCP, with or without the proxy's read_timeout and write_timeout.
@@ -78,8 +78,8 @@ type tcpConn interface {
 
 // containerConn is a connection to a container.
 //
-// The container need not be there any more once its run has ended: then the connection breaks soon, if the container does
-// not acknowledge any more.
+// Once its run has ended, the container may be gone: then the connection breaks soon if the container no longer
+// acknowledges.
 //
 // An application that answers before it has read all of a request, and closes the connection, makes writing fail before
 // its answer was read. So a write error counts only when nothing can be read any more: until then, written bytes are

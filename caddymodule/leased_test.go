@@ -17,13 +17,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// tenant is the application of a workspace, at an address that it may have from another.
+// tenant is the application of a workspace, at an address that another workspace may have had before.
 type tenant struct {
 	*httptest.Server
 	secrets atomic.Int64 // requests with the header X-Secret
 }
 
-// moveIn starts a tenant at the address, "" for any. What answers is its name.
+// moveIn starts a tenant at the address, "" for any. It answers with its name unless handle is given.
 func moveIn(t *testing.T, name, address string, handle http.HandlerFunc) *tenant {
 	t.Helper()
 	n := new(tenant)

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// requestID returns the id that Caddy gives a request. From the first call on the access log has it, too.
+// requestID returns the id that Caddy gives a request. From the first call on, the access log contains it, too.
 func requestID(r *http.Request) string {
 	replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {

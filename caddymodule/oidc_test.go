@@ -187,8 +187,8 @@ func TestAProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the session before
-// it, and a cookie planted beside that of the sign-in ends the sign-in.
+// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the previous session. If a second
+// cookie was planted beside that of the sign-in, the sign-in fails.
 func TestSignInThroughAProviderUnderTLS(t *testing.T) {
 	in, _ := withProviderUnder(t, "https", nil)
 	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}

@@ -18,9 +18,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A process runs while the schema begins to ask for newer ones. Within ten seconds it answers
-// everything of CodeHub with 503 and the reason. Held requests get that answer, and open
-// connections end. Caddy's other sites go on, and so do reloads.
+// A process runs while the schema begins to ask for newer ones. Within ten seconds it answers everything of CodeHub
+// with 503 and the reason. Held requests get that answer, and open connections end. Caddy's other sites keep working,
+// and so do reloads.
 func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	in := install(t)
 	const elsewhere = "elsewhere.test"
@@ -130,7 +130,7 @@ func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 		t.Errorf("the health of the coordinator: %v", o)
 	}
 
-	// A reload changes none of that, be it that the requirement has gone down meanwhile.
+	// A reload changes none of that, even if the requirement has been lowered meanwhile.
 	in.exec("UPDATE schema_requirements SET lead = 1, serve = 1")
 	if err := in.load(); err != nil {
 		t.Fatalf("a reload: %v", err)

@@ -12,9 +12,9 @@ import (
 // passOnAfter is how long a request waits for the configuration that it has arrived at.
 const passOnAfter = 10 * time.Second
 
-// passOn has the running configuration answer a request that has arrived at this one, which does not start. Caddy starts the
-// apps of a configuration in any order. So in a reload servers may accept before this app finds out, for example, that
-// PostgreSQL refuses a new password. It reports whether the request is answered.
+// passOn lets the running configuration answer a request that has arrived at this configuration, which fails to start.
+// Caddy starts the apps of a configuration in any order. So in a reload servers may accept before this app finds out,
+// for example, that PostgreSQL refuses a new password. It reports whether the request is answered.
 func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-a.started:
@@ -39,8 +39,8 @@ func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// runningServer returns the server of the running configuration that listens where the request's own does, if that is another one.
-// Names are no evidence: the Caddyfile gives them by the order of the listeners.
+// runningServer returns the server of the running configuration that listens where the request's own server does, if it
+// is a different server. Names do not tell, because the Caddyfile assigns them in the order of the listeners.
 func runningServer(r *http.Request) (found *caddyhttp.Server) {
 	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	app, err := caddy.ActiveContext().AppIfConfigured("http")

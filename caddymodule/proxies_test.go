@@ -69,8 +69,8 @@ func seenBy(t *testing.T) *httptest.Server {
 	})
 }
 
-// TestForwardedProtoOfATrustedProxy: however a proxy that ends TLS says so, a WebSocket opens, and the application reads it
-// in one way.
+// TestForwardedProtoOfATrustedProxy checks that, however a proxy that terminates TLS announces https, a WebSocket
+// opens, and the application always reads the same value.
 func TestForwardedProtoOfATrustedProxy(t *testing.T) {
 	s := startGateway(t, nil)
 	s.load(nil, trusting)
@@ -94,7 +94,7 @@ func TestForwardedProtoOfATrustedProxy(t *testing.T) {
 }
 
 // TestPublicURLSaysHTTPS: with public_url https, browsers use https, regardless of the headers of the proxy in front.
-// So does the application read it. Nothing else of such a proxy is believed.
+// The application reads https, too. Nothing else of such a proxy is believed.
 func TestPublicURLSaysHTTPS(t *testing.T) {
 	underTest.Lock()
 	underTest.addresses = settings.Addresses{Written: "https://codehub.example.com"}
@@ -147,8 +147,8 @@ func TestClientsDoNotChooseTheirAddress(t *testing.T) {
 	}
 }
 
-// TestTheSessionIsSecureBehindAProxy: its cookie is, however the proxy says that the browser uses https, and where public_url
-// says so.
+// TestTheSessionIsSecureBehindAProxy checks that the session's cookie is secure, however the proxy says that the
+// browser uses https, and also if public_url says so.
 func TestTheSessionIsSecureBehindAProxy(t *testing.T) {
 	in := install(t)
 	signIn := func(lines ...string) *http.Cookie {
@@ -182,7 +182,7 @@ func TestTheSessionIsSecureBehindAProxy(t *testing.T) {
 	}
 }
 
-// TestUntrustedProxiesAreReported, each once, and not without end: clients can look like one.
+// TestUntrustedProxiesAreReported once each, up to a maximum number, because clients can look like proxies.
 func TestUntrustedProxiesAreReported(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	s := newSite(settings.Addresses{}, newUntrustedProxies(zap.New(core)))
@@ -216,7 +216,7 @@ func TestUntrustedProxiesAreReported(t *testing.T) {
 	}
 }
 
-// TestAddressesAreWarnedOfAtTheStart: what the servers believe of proxies is read from those that run.
+// TestAddressesAreWarnedOfAtTheStart: which proxies the servers trust is read from the running servers.
 func TestAddressesAreWarnedOfAtTheStart(t *testing.T) {
 	in := install(t)
 	load := func(server map[string]any) {

@@ -15,16 +15,15 @@ import (
 // accepted connection: a few round trips.
 const firstRequestWait = 500 * time.Millisecond
 
-// quiesce keeps a reload from breaking connections, and so a stop beside a process that
-// shares the port. A server that shuts down closes a connection without an answer if it was
-// accepted just before and its first request comes just after. So the old servers stop
-// accepting first, which the new ones do already, and shut down a moment later.
+// quiesce keeps a reload from breaking connections, and also a stop while another process shares the port. A server
+// that shuts down closes a connection without an answer if it was accepted just before and its first request comes just
+// after. So the old servers stop accepting first, while the new ones accept already, and shut down a moment later.
 //
-// Its grace period is for a process that ends: at the end of it, a server closes WebSockets
-// over HTTP/3. After a reload they live on, like the others, for streamCloseDelay.
+// Caddy's grace period is for a process that ends: when it is over, a server closes WebSockets over HTTP/3. After a
+// reload they stay open for streamCloseDelay, like other WebSockets.
 //
-// What the kernel has not handed over to the old server by then, it moves to the new one's socket
-// if net.ipv4.tcp_migrate_req is on. Otherwise it resets it.
+// The kernel moves connections that it has not handed over to the old server by then to the new one's socket if
+// net.ipv4.tcp_migrate_req is on. Otherwise it resets them.
 type quiesce struct{ ctx caddy.Context }
 
 // quiesceFirst arranges that for the configuration of ctx.

@@ -93,9 +93,9 @@ func shardsError(running, wanted int) error {
 
 func (r *reference) coordinator() *coordinator.Coordinator { return r.shared.coordinator }
 
-// activate applies the settings of the configuration, and starts the coordinator if it
-// does not run yet. In a process that serves nothing yet, first, it waits for PostgreSQL until ctx ends. After an error
-// the former settings apply.
+// activate applies the settings of the configuration, and starts the coordinator if it does not run yet. If first is
+// true, because the process serves nothing yet, it waits for PostgreSQL until ctx ends. After an error the former
+// settings apply.
 func (r *reference) activate(ctx context.Context, first bool) error {
 	s := r.shared
 	s.mu.Lock()

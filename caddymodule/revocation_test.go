@@ -115,7 +115,7 @@ type revocable struct {
 	mu    sync.Mutex
 	ended map[string]chan struct{} // by the id of a request
 	begun map[string]bool
-	// leaked says that a request has reached the application with what let it in.
+	// leaked means that a request reached the application together with the credentials that let it in.
 	leaked bool
 }
 
@@ -161,7 +161,7 @@ func startRevocable(t *testing.T) *revocable {
 	return s
 }
 
-// serve is the application. It says when its side of a request that ?id= names ends.
+// serve is the application. It tells when its side of the request that ?id= names has ended.
 func (s *revocable) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	id := r.URL.Query().Get("id")
@@ -218,8 +218,8 @@ func (s *revocable) serving(id string) bool {
 	return s.begun[id]
 }
 
-// open opens one stream of every kind. It returns channels that are closed when it has ended on the
-// client's side, and on that of the application.
+// open opens one stream of every kind. It returns channels that are closed when a stream has ended on the client's side
+// or on the application's side.
 func (s *revocable) open(t *testing.T, protocol string, credentials http.Header) map[string]<-chan struct{} {
 	t.Helper()
 	transport := s.transport(t, protocol)

@@ -23,9 +23,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestSecretsAreRotatedWithoutAGap does what docs/secrets.md says of PostgreSQL and Redis, while requests go on over new
-// connections. A second role and a second password are made, the files are written, and a reload reads them. Then the former
-// ones end. A file with something that does not work is refused, and nothing changes.
+// TestSecretsAreRotatedWithoutAGap does what docs/secrets.md describes for PostgreSQL and Redis, while requests go on
+// over new connections. A second role and a second password are made, the files are written, and a reload reads them.
+// Then the former ones are disabled. If a file holds something that does not work, the reload is refused and nothing
+// changes.
 func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	in := install(t)
 	server := devenv.Redis(t)
@@ -55,7 +56,7 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	// One is named by the setting and one by its variable.
 	t.Setenv("ROTATED_REDIS_URL", "{file."+secrets+"/REDIS_URL}")
 	in.app["database"], in.app["redis"] = "{file."+secrets+"/DATABASE_URL}", "{env.ROTATED_REDIS_URL}"
-	// It leads, so that it needs Redis.
+	// The process leads, so that it needs Redis.
 	in.app["coordinator"] = map[string]any{"retry_interval": "1s"}
 	if _, err := in.db.Exec(t.Context(), "SELECT pg_advisory_unlock(12345)"); err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	}
 	wait.Until(t, "the first role is used", func() bool { return sessions(roles[0]) > 0 && connected() })
 
-	// What does not work is refused, and the former secrets are used on.
+	// Secrets that do not work are refused, and the former ones stay in use.
 	write("DATABASE_URL", as(t, owner, "nobody_"+roles[0], ""))
 	refused := func() {
 		t.Helper()
@@ -98,7 +99,7 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 		}
 	}
 	refused()
-	// Caddy starts apps in any order, so that servers often accept before it is known.
+	// Caddy starts apps in any order, so that servers often accept requests before that is known.
 	write("DATABASE_URL", "postgres://nobody@"+hangsUp(t, 200*time.Millisecond)+"/nothing?sslmode=disable")
 	for range 8 {
 		refused()
@@ -187,8 +188,9 @@ func redisClient(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-// askAgainAndAgain makes requests with an access token until the test ends, each over a connection of its own. Each needs
-// the database, and every one must succeed. It returns a function that waits until many more have.
+// askAgainAndAgain makes requests with an access token until the test ends, each over a connection of its own. Each
+// needs the database, and every one must succeed. It returns a function that waits until many more requests have
+// succeeded.
 func askAgainAndAgain(t *testing.T, address, token string) (goOn func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

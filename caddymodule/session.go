@@ -137,9 +137,8 @@ func offerUser(ctx context.Context, user auth.User) {
 	})
 }
 
-// offeringSessions are sessions that offer the placeholders of the user on a
-// workspace's own host, too. Without them a header that names one reaches the
-// workspace with the placeholder itself in it.
+// offeringSessions are sessions that offer the placeholders of the user on a workspace's own host, too. Without the
+// placeholders, a header that uses one would reach the workspace with the text of the placeholder itself.
 type offeringSessions struct{ gateway.Sessions }
 
 // WorkspaceSession implements [gateway.Sessions].

@@ -97,8 +97,8 @@ func existed(u v1.WorkspaceUsage) float64 {
 	return u.AwakeHours + u.AsleepHours + u.ArchivedHours + u.OtherHours
 }
 
-// costs returns the cost of a workspace, and its cost if it were always awake. Because an archive is smaller than its
-// home, a workspace without a volume is charged for the last known size of its home in the latter.
+// costs returns the cost of a workspace, and its cost if it were always awake. Without a volume, the last size of the
+// home counts, because an archive is smaller than its home.
 func (r reporting) costs(u v1.WorkspaceUsage) (is, always float64) {
 	is = u.AwakeHours*r.awakeHour + (u.VolumeGBHours*r.volumeMonth+u.ArchiveGBHours*r.archiveMonth)/hoursOfMonth
 	return is, existed(u)*r.awakeHour + (u.VolumeGBHours+u.ArchiveGBHours)*r.volumeMonth/hoursOfMonth

@@ -82,11 +82,11 @@ type Options struct {
 	// the context ends before that.
 	WaitReady func(context.Context) error
 	// Stopping is closed when the configuration of this gateway is replaced or the
-	// process ends; Exiting tells which. Nil never is.
+	// process ends; Exiting tells which. Nil is never closed.
 	Stopping <-chan struct{}
 	Exiting  func() bool
-	// Refused returns why this process must no longer serve requests, or nil; once it returns an
-	// error, it always does. The grants of requests end before that.
+	// Refused returns why this process must no longer serve requests, or nil; once it has returned an error, it always
+	// returns one. The grants of requests have ended by then.
 	Refused func() *postgres.OlderError
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
@@ -94,13 +94,11 @@ type Options struct {
 	// WakeTimeout is how long a program's request is held while its workspace wakes,
 	// and how long a wake-up lasts after the last request. See [DefaultWakeTimeout].
 	WakeTimeout time.Duration
-	// PageWait is how long a navigation waits before it gets the wake page. It waits for the desired
-	// state to be granted, and for the first answer of a running container. Requests that a page sends
-	// by itself to a dozing workspace wait as long for a person. Zero means no wait. See
-	// [DefaultPageWait].
+	// PageWait is how long a navigation waits before it gets the wake page. It waits for the desired state to be
+	// granted, and for the first answer of a running container. Requests that a page sends by itself to a dozing
+	// workspace wait equally long for a person's input. Zero means no wait. See [DefaultPageWait].
 	PageWait time.Duration
-	// PageStatus is the status of pages that have one of 5xx otherwise. [DefaultPageStatus] changes
-	// none.
+	// PageStatus is the status of pages that would otherwise have a status of 5xx. [DefaultPageStatus] changes none.
 	PageStatus int
 	// Ports says which ports of workspaces have hosts. Default: [PortsOff].
 	Ports PortAccess
@@ -111,8 +109,8 @@ type Options struct {
 	// RequestID returns the id of a request in the server's access log. It is called only for a request
 	// that is held or logged.
 	RequestID func(*http.Request) string
-	// Answered is called with the outcome of a request for a workspace, for the access log. The
-	// time is how long it was held.
+	// Answered is called with the outcome of a request for a workspace, for the access log. The time is how long the
+	// request was held.
 	Answered func(r *http.Request, id workspace.ID, client, answer string, held time.Duration)
 	// Metrics counts requests; nil counts none.
 	Metrics *metrics.Gateway
@@ -138,8 +136,8 @@ type Service interface {
 	// SetDesired changes the desired state of a workspace that the actor may see. Its errors
 	// are those of [service.Service.SetDesired].
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
-	// KeepAwake keeps the workspace awake for d from now on, even unused; 0 ends
-	// that. MaxKeepAwake, of [forward.Service], is the most that it accepts.
+	// KeepAwake keeps the workspace awake for d from now on, even unused; 0 ends that. It accepts at most MaxKeepAwake,
+	// of [forward.Service].
 	KeepAwake(ctx context.Context, a service.Actor, id workspace.ID, d time.Duration) (workspace.Workspace, error)
 	// WorkCap is the longest time for which work keeps an unused workspace awake.
 	WorkCap() time.Duration
@@ -192,11 +190,11 @@ type request struct {
 	err error
 	// answer is w: it asks the client to reconnect while the process ends.
 	answer web.ReconnectWriter
-	// exchange is the state for passing it on.
+	// exchange is the state for passing the request on.
 	exchange forward.Exchange
 }
 
-// acting is inform for changes by a request: the audit names its sender.
+// acting is [Gateway.inform] for changes that the request causes: the audit names the request's sender.
 func (g *Gateway) acting(req *request) context.Context {
 	return audit.With(g.inform(req.r), req.grant.Actor(g.Client(req.r)))
 }

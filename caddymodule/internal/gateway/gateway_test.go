@@ -381,8 +381,8 @@ func TestHeldRequestsAreAnsweredWhenTheProcessEnds(t *testing.T) {
 	h.WaitHeld(0)
 }
 
-// TestStoppedActivator: all wake-ups have ended, so a status request answers at once,
-// even if the end of the configuration is not signalled.
+// TestStoppedActivator: all wake-ups have ended, so a status request is answered immediately, even if the end of the
+// configuration is not signalled.
 func TestStoppedActivator(t *testing.T) {
 	h := newHarness(t, func(o *Options) {
 		ended, cancel := context.WithCancel(t.Context())

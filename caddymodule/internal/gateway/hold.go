@@ -21,9 +21,8 @@ import (
 // ErrClientGone says that the client disconnected before its request was answered.
 var ErrClientGone = errors.New("the client has gone")
 
-// hold keeps a request until the state of its workspace changes, and runs the wake-up
-// that the decision asks for. The zero value with its gateway and request holds
-// nothing. One goroutine uses it.
+// hold keeps a request until the state of its workspace changes, and runs the wake-up that the decision asks for. A
+// hold of which only the gateway and the request are set holds nothing. One goroutine uses it.
 type hold struct {
 	gateway *Gateway
 	request *request
@@ -139,9 +138,9 @@ func (h *hold) context() context.Context {
 	return h.ctx
 }
 
-// sharedConnections is how many requests of a workspace's pages may be in progress over HTTP/1.1 for one of them
-// to wait for a thaw. A browser has six connections to a host. One must be left for the report of a person's
-// input, and one for quickly answered requests.
+// sharedConnections is the largest number of requests of a workspace's pages that may be in progress over HTTP/1.1
+// while one of them waits for a thaw. A browser has six connections to a host. One must be left for the report of a
+// person's input, and one for quickly answered requests.
 const sharedConnections = 4
 
 // keepForThaw takes one of the few slots of a tab for requests that wait until the workspace resumes, and

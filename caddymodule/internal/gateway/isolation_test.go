@@ -84,7 +84,7 @@ func TestPathsAreServedAtConfiguredHostsOnly(t *testing.T) {
 	h.get(200, onePath+"/", asAlice, "Host: localhost")
 }
 
-// A page of a sibling host has planted a second cookie with the name of the session's.
+// A page of a sibling host has planted a second cookie with the name of the session's cookie.
 func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -98,7 +98,7 @@ func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 		slices.Contains(lines, "codehub_ws=; Max-Age=0; Path=/") {
 		t.Errorf("got %q", lines)
 	}
-	// A browser gets a new one without the person noticing.
+	// A browser gets a new session without the person noticing.
 	got = h.get(303, "/a", oneHost, asPage, "Cookie: codehub_ws="+token+"; codehub_ws=evil")
 	if !strings.Contains(got.Header.Get("Location"), "/auth/ticket?") {
 		t.Errorf("to %q", got.Header.Get("Location"))
@@ -129,7 +129,7 @@ func TestPlantedCookiesAreClearedBeforeTheApplicationRefuses(t *testing.T) {
 	}
 	// The browser asks once more, not forever.
 	h.get(200, "/p?q", oneHost, asAlice, asPage, planted+"; codehub_cleared=1")
-	// At a path, cookies above it are not the workspace's.
+	// In path mode, cookies for paths above the workspace's are not the workspace's own.
 	got = h.get(303, onePath+"/p/", asAlice, asPage, planted, "Host: localhost")
 	lines = got.Header["Set-Cookie"]
 	if !slices.Contains(lines, "a=; Max-Age=0; Path=/") || slices.Contains(lines, "a=; Max-Age=0; Path="+onePath+"/") || !slices.Contains(lines, "a=; Max-Age=0; Path="+onePath+"/; Domain=localhost") {

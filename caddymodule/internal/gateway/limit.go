@@ -23,7 +23,7 @@ const (
 	swapPath  = "swap"
 )
 
-// isOfMainSite reports whether the request is for one of these.
+// isOfMainSite reports whether the request is for one of these paths.
 func (req *request) isOfMainSite() bool {
 	own, _ := strings.CutPrefix(req.r.URL.Path[len(req.at.Prefix):], site.OwnPath)
 	return own == limitPath || own == swapPath
@@ -65,9 +65,8 @@ func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.Limi
 	return pages.ShowLimit(g.page(req), g.branded(req), page)
 }
 
-// wanted returns the address in s, to which a page leads back. It is one of the workspace, on
-// any of its hosts if the request came to the main site. Any other is replaced by the
-// workspace's first.
+// wanted returns the address in s, to which a page leads back. The address must be the workspace's, on any of its hosts
+// if the request came to the main site. Any other is replaced with the address of the workspace's root.
 func (g *Gateway) wanted(req *request, s string) string {
 	t := &req.at
 	if to, err := url.Parse(s); err == nil && to.Host != "" && !t.OwnHost {

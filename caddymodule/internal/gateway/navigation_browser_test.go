@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// navigationPage has what navigates to ?case=… in as many ways as a browser knows.
+// navigationPage can navigate to ?case=… in every way that a browser knows.
 const navigationPage = `<!doctype html><title>Page</title>
 <a id="link" href="?case=link">link</a>
 <button id="reload" onclick="location.reload()">reload</button>
@@ -25,8 +25,7 @@ const navigationPage = `<!doctype html><title>Page</title>
 <form method="post" action="?case=post"><button id="post">post</button></form>
 <a id="away" href="%[1]s/back?to=%[2]s/?case=away">away</a>`
 
-// TestWhatBrowsersSend holds the rule by which a person is told from a page that navigates by
-// itself against a real browser.
+// TestWhatBrowsersSend checks, in a real browser, the rule that tells a person from a page that navigates by itself.
 func TestWhatBrowsersSend(t *testing.T) {
 	b := openEditor(t)
 	kinds := make(chan decision.ClientKind, 100)
@@ -112,8 +111,8 @@ func TestWhatBrowsersSend(t *testing.T) {
 	}
 }
 
-// TestATabThatReloadsItself: in a real browser, it does not wake its workspace until its button
-// is pressed.
+// TestATabThatReloadsItself checks in a real browser that such a tab does not wake its workspace until its button is
+// pressed.
 func TestATabThatReloadsItself(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// sleepSoon lets the workspace sleep in a minute at the most, and waits for the notice.
+// sleepSoon lets the workspace sleep in at most a minute, and waits for the notice.
 func (b *browser) sleepSoon() {
 	b.t.Helper()
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })
@@ -25,7 +25,8 @@ func (b *browser) move(x, y float64) {
 	b.do("moving the mouse", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
 }
 
-// TestANoticeIsClosedWithoutUse: neither the way of the mouse there and back nor the click counts.
+// TestANoticeIsClosedWithoutUse checks that neither moving the mouse to the notice and back nor the click counts as
+// use.
 func TestANoticeIsClosedWithoutUse(t *testing.T) {
 	b := openEditor(t)
 	b.move(300, 300)
@@ -56,7 +57,7 @@ func TestANoticeIsClosedWithoutUse(t *testing.T) {
 	})
 }
 
-// TestTheNoticeFollowsTheTime, which a longer TTL changes.
+// TestTheNoticeFollowsTheTime checks that the notice follows the time of the sleep, which a longer TTL changes.
 func TestTheNoticeFollowsTheTime(t *testing.T) {
 	b := openEditor(t)
 	b.sleepSoon()
@@ -65,7 +66,7 @@ func TestTheNoticeFollowsTheTime(t *testing.T) {
 	wait.Until(t, "the notice says the later time", func() bool { return later.MatchString(js[string](b, said)) })
 }
 
-// TestAMouseInThePageAnswersTheNotice although it might have been on its way there.
+// TestAMouseInThePageAnswersTheNotice although the mouse might only have been on its way to the notice.
 func TestAMouseInThePageAnswersTheNotice(t *testing.T) {
 	b := openEditor(t)
 	b.sleepSoon()
@@ -75,7 +76,7 @@ func TestAMouseInThePageAnswersTheNotice(t *testing.T) {
 	wait.Until(t, "it counts", func() bool { return b.Used(one) })
 }
 
-// TestNothingCoversWhatIsShown: its modal dialogs make everything else inert.
+// TestNothingCoversWhatIsShown, not even a modal dialog of the page, which makes everything else inert.
 func TestNothingCoversWhatIsShown(t *testing.T) {
 	const modal = `(() => {
 		const d = document.createElement("dialog");

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Every decision counts as something: a refusal has a reason, and nothing else has one.
+// Every decision has an outcome. A refusal has a reason, and no other outcome has one.
 func TestEveryDecisionCounts(t *testing.T) {
 	seen := make(map[metrics.Refusal]bool)
 	count := func(s decision.Facts) {

@@ -81,7 +81,8 @@ func TestAPollNeitherWakesNorHidesASleep(t *testing.T) {
 	}
 }
 
-// TestTheWakePageBecomesThatOfASleep, without a request that could wake the workspace, and its button wakes it.
+// TestTheWakePageBecomesThatOfASleep checks that the wake page becomes the page of a sleeping workspace, without a
+// request that could wake the workspace, and that the button there wakes it.
 func TestTheWakePageBecomesThatOfASleep(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

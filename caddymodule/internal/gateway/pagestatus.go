@@ -15,7 +15,7 @@ type pageWriter struct {
 	status int
 }
 
-// WriteHeader implements [http.ResponseWriter]: statuses that are no errors stay.
+// WriteHeader implements [http.ResponseWriter]. It replaces statuses of 5xx only.
 func (w pageWriter) WriteHeader(status int) {
 	if status >= http.StatusInternalServerError {
 		status = w.status

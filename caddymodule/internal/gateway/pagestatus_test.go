@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// CDNs replace 502 and 504 of the origin with a page of their own. People see ours where the setting says another status, and
-// programs keep theirs.
+// CDNs replace 502 and 504 of the origin with a page of their own. If the setting names another status, people see our
+// page; programs still get the original status.
 func TestPageStatus(t *testing.T) {
 	for _, c := range []struct{ setting, wake, asleep int }{{502, 502, 503}, {503, 503, 503}, {200, 200, 200}} {
 		t.Run(fmt.Sprint(c.setting), func(t *testing.T) {

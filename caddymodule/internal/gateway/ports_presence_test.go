@@ -70,8 +70,8 @@ func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	}
 }
 
-// A second secret for the path of the ticket alone never reaches another path: it is deleted there,
-// or every sign-in would fail.
+// A second secret that was planted only for the path of the ticket is not sent to any other path: it must be deleted on
+// that path, or every sign-in would fail.
 func TestAPlantedSecretIsClearedWhereItComes(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

@@ -51,7 +51,7 @@ type report struct {
 	Input bool `json:"input"`
 	// Stay: the person does not want the workspace to be put to sleep.
 	Stay bool `json:"stay"`
-	// Wake: the person wants it back.
+	// Wake: the person wants the workspace back.
 	Wake bool `json:"wake"`
 }
 
@@ -64,9 +64,9 @@ type pageState struct {
 	SleepIn *int `json:"sleep_in,omitempty"`
 	// Since is for how many seconds it has been asleep.
 	Since int `json:"since,omitempty"`
-	// Run tells one run of the workspace from the next: a page of another one is dead.
+	// Run tells one run of the workspace from the next: a page of another run is dead.
 	Run string `json:"run,omitempty"`
-	// Tag changes whenever one of the above does, apart from the passing of time.
+	// Tag changes whenever one of the above changes, except by the mere passing of time.
 	Tag string `json:"tag"`
 }
 
@@ -129,9 +129,8 @@ func (g *Gateway) presence(req *request) error {
 	return nil
 }
 
-// hear records that the script runs in a tab, whose address the browser tells, and in frames. A
-// report also updates the workspace's row, because a page without the script may have been loaded
-// since.
+// hear records that the script runs in a tab, whose address the browser sends, and in frames. A report also updates the
+// workspace's row, because a page without the script may have been loaded since.
 func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	if tab == "" || len(tab) > maxTab {
 		return

@@ -194,7 +194,8 @@ func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
 	}
 }
 
-// TestAPageThatReportsDoesNotCountForOneOfItsAddress that came without the script, and was closed.
+// TestAPageThatReportsDoesNotCountForOneOfItsAddress: a page that came without the script and was closed must not seem
+// open because of a reporting page with the same address.
 func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		header []string // of both pages
@@ -245,7 +246,8 @@ func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
 	}
 }
 
-// TestAnyReportEndsThatAllTrafficCounts: a page without the script came while no other one was known.
+// TestAnyReportEndsThatAllTrafficCounts: all traffic began to count when a page came without the script and no other
+// page was known.
 func TestAnyReportEndsThatAllTrafficCounts(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Type", "application/xml")))

@@ -31,8 +31,8 @@ func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (don
 		req.signOut(s)
 		return false, nil
 	case forward.Unconfirmed:
-		// The lease has run out, or the workspace has left, since the decision. The next one
-		// sees that; if it does not, the next attempt does.
+		// The lease has run out, or the workspace has left, since the decision. The next decision sees that; if it does
+		// not, the next attempt does.
 		s.Attempt = decision.Unreachable
 		if repeatable(req.r) {
 			s.Attempt = decision.NotTried
@@ -70,7 +70,7 @@ func repeatable(r *http.Request) bool {
 	return r.ContentLength == 0 || site.IsExtendedConnect(r)
 }
 
-// signOut makes the request one without a session.
+// signOut turns the request into one without a session.
 func (req *request) signOut(s *decision.Facts) {
 	s.Identity, s.Visible = decision.Anonymous, false
 	if req.byToken {

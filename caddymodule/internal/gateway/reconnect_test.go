@@ -26,7 +26,7 @@ func TestAnswersWhileTheProcessEnds(t *testing.T) {
 	h.Run(one, application)
 	kept := new(http.Transport) // the tests' client asks for the end of every connection
 	t.Cleanup(kept.CloseIdleConnections)
-	// answered checks the answer to a request that it sends; the result waits for it.
+	// answered sends a request and checks the answer; the returned function waits until that is done.
 	answered := func(path string, status int, closed bool) (wait func()) {
 		over := make(chan struct{})
 		go func() {

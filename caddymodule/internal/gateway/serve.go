@@ -197,9 +197,9 @@ func (g *Gateway) identify(req *request, s *decision.Facts) {
 	}
 }
 
-// find returns the entry of the request's workspace, nil if there is none. That of a running
-// workspace is in memory. For another workspace the database may be asked; an error means that it
-// does not answer, which the route table has logged.
+// find returns the entry of the request's workspace, nil if there is none. The entry of a running workspace is in
+// memory. For another workspace the database may be asked; an error means that it does not answer, which the route
+// table has logged.
 func (g *Gateway) find(req *request) (*route.Entry, error) {
 	if e, ok := g.Routes.Lookup(req.at.ID); ok {
 		return e, nil
@@ -211,8 +211,8 @@ func (g *Gateway) find(req *request) (*route.Entry, error) {
 	return e, err
 }
 
-// user returns the grant of the request's sender, the zero Grant without a valid session. A personal
-// access token counts alone. On a workspace's own host, the session of that host counts first.
+// user returns the grant of the request's sender, the zero Grant without a valid session. If the request has a personal
+// access token, nothing else counts. On a workspace's own host, the session of that host counts first.
 func (g *Gateway) user(req *request) (auth.Grant, error) {
 	if req.byToken {
 		return g.Token(req.r, req.token)

@@ -104,7 +104,7 @@ func TestAPageReportsForItselfAlone(t *testing.T) {
 	}
 }
 
-// TestAPageThatHasEndedDoesNotReport: a browser hides it after that.
+// TestAPageThatHasEndedDoesNotReport, although the browser hides it after its end.
 func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
 	b := openEditor(t)
 	b.do("leaving", chromedp.Navigate("about:blank"))

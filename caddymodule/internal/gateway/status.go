@@ -69,8 +69,8 @@ func (g *Gateway) poll(req *request, look func(*route.State) (answer any, change
 func (g *Gateway) describe(req *request, st *route.State) (s progress.Status, ended <-chan struct{}) {
 	wakeUp := g.Activator.InProgress(req.at.ID, g.WakeTimeout)
 	if wakeUp == nil && st.Route.Desired == workspace.DesiredRunning && !st.Ready() && !st.Dozes() && !st.Failed() {
-		// It was started in another way, such as through the API. Only a wake-up probes
-		// the application, so join one.
+		// The workspace was started in another way, such as through the API. Only a wake-up probes the application, so
+		// join one.
 		wakeUp = g.Activator.Join(req.r.Context(), req.at.ID, req.entry, g.WakeTimeout, clientOf(req.kind))
 	}
 	s = progress.At(st, wakeUp)
@@ -96,7 +96,7 @@ func (g *Gateway) awaitChange(
 	case <-req.grant.Ended():
 		return true, nil
 	case <-ended:
-		// A stopped activator ends every wake-up at once: there is nothing to wait for.
+		// A stopped activator ends every wake-up immediately: there is nothing to wait for.
 		return !isClosed(g.Activator.Stopped()), nil
 	case <-timeout:
 	case <-g.Stopping:

@@ -34,7 +34,7 @@ func (g *Gateway) swap(req *request) error {
 	}
 	switch err := g.sleep(req, workspace.ID(req.r.PostFormValue("sleep"))); {
 	case err == nil, errors.Is(err, service.ErrNotFound):
-		// One that no longer runs does not count: the next answer shows it.
+		// A workspace that no longer runs does not count against the limit, as the next answer shows.
 		g.Activator.Forget(req.at.ID)
 		if err == nil { // the browser need not say that a person sends the next request
 			g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)

@@ -163,7 +163,7 @@ func TestSwapRefuses(t *testing.T) {
 		{"not signed in", onePath, two, append(asForm, "Accept: text/html"), 401},
 		{"somebody else", onePath, two, append(asForm, asBob), 404},
 		{"an unknown workspace is wanted", "/w/0123abcd-0000-4000-8000-0000000000ff", two, append(asForm, asAlice), 404},
-		// Nothing is put to sleep, and the page says how things are.
+		// Nothing is put to sleep, and the page shows the current state.
 		{"one that does not run", onePath, "0123abcd-0000-4000-8000-0000000000ff", append(asForm, asAlice), 303},
 		{"itself", onePath, one, append(asForm, asAlice), 303},
 		{"nonsense", onePath, "'; DROP", append(asForm, asAlice), 303},

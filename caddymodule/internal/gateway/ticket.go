@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// browserAge is how long a browser keeps its secret, in seconds. It is longer than a
-// session, so that all tabs which a browser opens again at its start ask with the same.
+// browserAge is how long a browser keeps its secret, in seconds. It is longer than a session, so that all tabs that a
+// browser reopens when it starts use the same secret.
 const browserAge = 90 * 24 * 3600
 
 // askForTicket sends a browser to the main site for a ticket that works in this browser only.

@@ -67,7 +67,7 @@ func (g *Gateway) answerWakeFromPage(req *request, st *route.State) error {
 	return sendJSON(req.w, g.pageState(req, req.entry.State()))
 }
 
-// requestWakeUp wakes the workspace, and waits a moment for the limit that forbids it.
+// requestWakeUp wakes the workspace, and waits a moment in case a limit forbids that.
 func (g *Gateway) requestWakeUp(req *request, st *route.State) (*service.LimitError, error) {
 	wakeUp := g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)
 	timer := time.NewTimer(wakeGrace)

@@ -40,7 +40,7 @@ const pictures = `{
 	};
 }`
 
-// newWindow returns the window that does opens.
+// newWindow calls does, and returns the window that this opens.
 func (b *browser) newWindow(does func()) *browser {
 	b.t.Helper()
 	ids := chromedp.WaitNewTarget(b.ctx, func(i *target.Info) bool { return i.Type == "page" })

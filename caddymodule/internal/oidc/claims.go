@@ -72,8 +72,7 @@ func (c claims) list(name string) []string {
 	return nil
 }
 
-// external is who signs in, by the settings. It returns [errGroup] for a user whose groups
-// may not.
+// external returns who signs in, according to the settings, or [errGroup] if the user's groups do not allow that.
 func (h *Handler) external(c claims) (auth.External, error) {
 	groups := c.list(h.GroupsClaim)
 	inOne := func(of []string) bool {

@@ -1,9 +1,8 @@
 // Package oidc signs users in through an OpenID Connect provider (SPEC 8). It uses the
 // authorization code with PKCE, state and nonce, which a short-lived cookie binds to the browser.
 //
-// It owns the exchange with the provider and the pages that say why it failed. Who the
-// user is here, and the session, belong to package auth. It is plain net/http and must not
-// import Caddy.
+// It owns the exchange with the provider and the pages that say why a sign-in failed. Who the user is here, and the
+// session, belong to package auth. It is plain net/http and must not import Caddy.
 package oidc
 
 import (
@@ -40,16 +39,16 @@ const requestTimeout = 10 * time.Second
 
 // Settings are what an administrator says about the provider.
 type Settings struct {
-	// Issuer is the provider's address; empty: there is none.
+	// Issuer is the provider's address; empty if there is no provider.
 	Issuer string
 	// ClientID and ClientSecret are this installation's, as registered there.
 	ClientID, ClientSecret string
-	// Scopes are asked for, besides openid.
+	// Scopes are requested besides openid.
 	Scopes []string
 	// UsernameClaim names a new user, GroupsClaim holds the groups.
 	UsernameClaim, GroupsClaim string
-	// AdminGroups make administrators; without any, roles are given here. AllowedGroups
-	// may sign in; without any, all users may.
+	// AdminGroups are the groups of administrators; if there are none, roles are assigned here. AllowedGroups are the
+	// groups that may sign in; if there are none, all users may.
 	AdminGroups, AllowedGroups []string
 	// CreateUsers creates users on first sight.
 	CreateUsers bool

@@ -69,7 +69,7 @@ func (accounts) Sessions(context.Context, auth.Grant) ([]auth.OpenSession, error
 
 func (b accounts) EndSession(context.Context, auth.Grant, string) error { return b.refused() }
 
-// Tokens are none for a user without a workspace.
+// Tokens returns no tokens for a user without a workspace.
 func (b accounts) Tokens(context.Context, string) ([]auth.Token, error) {
 	if len(b.rows) == 0 {
 		return nil, nil

@@ -75,7 +75,8 @@ func (b *board) api() (*api.Handler, error) {
 	return b.handler, b.failed
 }
 
-// workspaces are those of a board. They change without steps: a workspace is at once as it was asked to be.
+// workspaces are those of a board. They change without intermediate steps: a workspace reaches the requested state
+// immediately.
 type workspaces struct{ *board }
 
 func (workspaces) Images() launch.Catalog { return images }
@@ -150,12 +151,12 @@ func (b workspaces) Position(context.Context) (store.Position, error) {
 	return store.Position{Revision: b.revision}, nil
 }
 
-// ChangedSince is not asked for: no position follows another here.
+// ChangedSince is never called, because no position follows another here.
 func (workspaces) ChangedSince(context.Context, service.Actor, store.Position, workspace.ID, int) ([]workspace.Workspace, error) {
 	return nil, nil
 }
 
-// Events are one of each of the board's workspaces.
+// Events returns one event for each of the board's workspaces.
 func (b workspaces) Events(context.Context, service.Actor, int, int64) (all []store.Event, err error) {
 	for i, w := range b.rows {
 		all = append(all, store.Event{
@@ -248,5 +249,5 @@ var images = launch.Catalog{
 	{Name: "python", Reference: "registry.example/python:1", Description: "Notebooks", Icon: "notebook"},
 }
 
-// imageSizes are known of those that are present.
+// imageSizes are the sizes of the images that are present.
 var imageSizes = map[string]int64{"registry.example/ide:1": 1_240e6}

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// liveLimit is how many workspaces of a board that takes changes may run.
+// liveLimit is how many workspaces may run on a board that accepts changes.
 const liveLimit = 2
 
 // liveRows are the workspaces with which such a board begins.
@@ -40,7 +40,7 @@ func (b *board) running() []workspace.Workspace {
 	return slices.DeleteFunc(slices.Clone(b.rows), func(w workspace.Workspace) bool { return w.Phase != workspace.PhaseRunning || w.Dozes() })
 }
 
-// refused returns why the board takes no change.
+// refused returns why the board accepts no changes.
 func (b *board) refused() error {
 	switch {
 	case b.refuse != nil:

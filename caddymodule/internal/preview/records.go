@@ -23,8 +23,8 @@ func (log) WriteIf(context.Context, []int64, audit.Action, workspace.ID, map[str
 	return nil
 }
 
-// List has each action once: of users, of an access token, of the command line and of the system. Of the user's own
-// account it has what [log.own] says.
+// List contains each action once: those of users, of an access token, of the command line and of the system. For the
+// user's own account, it contains the entries of [log.own].
 func (b log) List(_ context.Context, f auditlog.Filter, n int, before *auditlog.Cursor) (entries []auditlog.Entry, err error) {
 	if f.Concerning != "" {
 		for _, e := range b.own() {

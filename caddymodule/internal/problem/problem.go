@@ -23,21 +23,21 @@ import (
 // Problem is an error as programs see it: application/problem+json (RFC 9457). Its
 // type is stable and is what programs should compare.
 type Problem struct {
-	// Type is a URN; Title explains it in a few words and is the same for all of a type.
+	// Type is a URN; Title explains it in a few words and is the same for all problems of a type.
 	Type  string `json:"type"`
 	Title string `json:"title"`
 	// Status is the HTTP status.
 	Status int `json:"status"`
 	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
-	// Help is the title and the detail in every language; of a wrong field it is the detail alone, which says more.
+	// Help is the title and the detail in every language; for a wrong field it is only the detail, which says more.
 	// Only clients that ask for a language get it: a page can switch its language later.
 	Help words.Text `json:"help,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
 	// Recovery holds the possible choices, for [Choice].
 	*Recovery
-	// Names are what the field may be, where that is a list.
+	// Names are the possible values of the field, if there is a list of them.
 	Names []string `json:"names,omitempty"`
 	// Scope ("user" or "global") and Limit say which limit was reached.
 	Scope string `json:"scope,omitempty"`
@@ -127,8 +127,8 @@ func InvalidField(field, key string, values words.Values) *Problem {
 	return p
 }
 
-// invalid is [InvalidField] for a value that breaks a rule of the coordinator. What people know by another
-// name than programs has it in their language.
+// invalid is [InvalidField] for a value that breaks a rule of the coordinator. A field whose label on the pages differs
+// from its name in the API is called by that label, in the reader's language.
 func invalid(field string, rule words.Text) *Problem {
 	name := words.Same(field)
 	if key := "problem.field." + field + "_label"; words.Has(key) {
@@ -200,7 +200,7 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(said) // the client has gone
 }
 
-// help is what a page says.
+// help is the text that a page shows.
 func (p *Problem) help() words.Text {
 	if p.Field == "" || p.detail.Empty() {
 		return words.Join(p.title, ". ", p.detail)

@@ -40,7 +40,7 @@ func TestDatabaseErrors(t *testing.T) {
 	}
 }
 
-// A choice for a deleted workspace is no problem with choices to offer.
+// If the workspace of a recovery choice is deleted, the problem offers no choices.
 func TestAChoiceForADeletedWorkspaceOffersNone(t *testing.T) {
 	p := problem.Of(fmt.Errorf("recovering: %w", service.ErrDeleted))
 	if p.Status != 409 || p.Type != problem.Deleted.Type || p.Recovery != nil {

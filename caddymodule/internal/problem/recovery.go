@@ -14,7 +14,7 @@ type Recovery struct {
 	Reason workspace.ErrorReason `json:"reason"`
 	// Volume is the volume that exists, null when there is none.
 	Volume *RecoveryVolume `json:"volume"`
-	// Archives are those that exist, the newest first.
+	// Archives are the existing archives, the newest first.
 	Archives []RecoveryArchive `json:"archives"`
 	// Choices are what the request may choose.
 	Choices []RecoveryChoice `json:"choices"`
@@ -43,8 +43,8 @@ type RecoveryChoice struct {
 	ReplaceVolume bool `json:"replace_volume,omitempty"`
 }
 
-// RecoveryOf says what exists and can be chosen where a recovery needs a choice. A choice other
-// than keeping the volume gives up the files on it, and must say so.
+// RecoveryOf returns what exists and can be chosen when a recovery needs a choice. A choice other than keeping the
+// volume gives up the files on it, and must say so.
 func RecoveryOf(e *service.ChoiceError) *Recovery {
 	r := &Recovery{Reason: e.Reason, Archives: []RecoveryArchive{}, Choices: []RecoveryChoice{}}
 	if volume := e.Inventory.Volume; volume != nil {

@@ -17,7 +17,7 @@ type RunningWorkspace struct {
 	Idle int64 `json:"idle_seconds"`
 	// NeverUsed says that it was not used since it was created. Idle is then the time since its start.
 	NeverUsed bool `json:"never_used,omitempty"`
-	// Operation is its operation in progress. Only at NONE it can be put to sleep.
+	// Operation is its operation in progress. The workspace can be put to sleep only if it is NONE.
 	Operation workspace.Operation `json:"operation"`
 	// Busy is why it is awake without being used; absent while nothing is known.
 	Busy *workspace.Busy `json:"busy,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/reach"
 )
 
-// TestOnlyTheSameDatabaseAsksAndAnswers checks that each side rejects another database, and none.
+// TestOnlyTheSameDatabaseAsksAndAnswers checks that each side rejects another database, and a missing one.
 func TestOnlyTheSameDatabaseAsksAndAnswers(t *testing.T) {
 	asked := reach.Ask("ours")
 	heard, ok := reach.Parse(asked.String(), "ours")

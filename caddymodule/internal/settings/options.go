@@ -23,8 +23,7 @@ type OptionParser struct {
 	warnings []string // about removed settings
 }
 
-// NewOptionParser returns a parser of the directive or global option what, whose options
-// are the settings in table.
+// NewOptionParser returns a parser of what, a directive or global option, whose options are the settings in table.
 func NewOptionParser(d *caddyfile.Dispenser, what string, table []Setting) *OptionParser {
 	p := &OptionParser{
 		d: d, what: what,
@@ -46,8 +45,8 @@ func NewOptionParser(d *caddyfile.Dispenser, what string, table []Setting) *Opti
 	return p
 }
 
-// custom lets a function read the block of that name at the top, and those sections only as part of
-// it.
+// custom lets a function read the top-level block of that name. The sections are then accepted only as part of that
+// block.
 func (p *OptionParser) custom(name string, read func(*OptionParser), sections ...string) {
 	p.blocks[name] = read
 	top := slices.DeleteFunc(p.sections[""], func(s string) bool { return slices.Contains(sections, s) })
@@ -109,8 +108,8 @@ func (p *OptionParser) skip() {
 	}
 }
 
-// Option reads the values of an option, which must be one, and returns how many there are. A
-// literal is checked here, where the line is known.
+// Option reads the value of an option, which must have exactly one, and returns how many it has. A literal is checked
+// here, where the line is known.
 func (p *OptionParser) Option(name string) int {
 	s, args := p.settings[name], p.d.RemainingArgs()
 	if listSettings[name] && len(args) > 1 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send the password that they have only
-// when they are asked for Basic. A browser would ask its user for one then, so it never gets that.
+// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send the password that they have
+// only when they are asked for Basic. A browser would then ask its user for a password, so it is never asked for Basic.
 const (
 	BearerChallenge = `Bearer realm="CodeHub"`
 	BasicChallenge  = `Basic realm="CodeHub", charset="UTF-8"`

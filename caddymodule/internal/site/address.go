@@ -50,8 +50,8 @@ func (s *Site) Parse(r *http.Request) Address {
 	return a
 }
 
-// parsePath finds the workspace that the path names. It takes the path as it was sent: an
-// encoded slash after the id is part of a longer, and so wrong, id.
+// parsePath finds the workspace that the path names. It takes the path as it was sent: an encoded slash after the id
+// makes the id longer, and so wrong.
 func (a *Address) parsePath(r *http.Request) {
 	path := r.URL.RawPath
 	if path == "" {

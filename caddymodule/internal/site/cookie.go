@@ -28,8 +28,8 @@ const (
 // ownPrefix begins the names of all cookies of the product but the session's.
 const ownPrefix = "codehub_"
 
-// ErrTwoCookies says that a request carries one of the product's cookies twice. A page of a
-// sibling host has planted one of them, and it is unknown which.
+// ErrTwoCookies means that a request carries one of the product's cookies twice. A page of a sibling host has planted
+// one of them, and it is unknown which.
 var ErrTwoCookies = errors.New("two cookies have the name of the session's")
 
 // hostOnly is the prefix with which browsers bind a cookie to its host.

@@ -15,10 +15,10 @@ var crossOrigin http.CrossOriginProtection
 // requests, because the hosts of all workspaces and of their ports are the same site. Programs send
 // neither Sec-Fetch-Site nor Origin, so their requests are never cross origin.
 //
-// The origin must be that of the host that the request names; http and https are different origins.
-// A request with an https origin may arrive by http, through a proxy. Behind a proxy that rewrites
-// Host it may also be that of X-Forwarded-Host, if the proxy is trusted. Except on a workspace's
-// own host it may then also be that of the setting main_host.
+// The origin must be that of the host that the request names; http and https are different origins. A request with an
+// https origin may arrive by http, through a proxy. Behind a proxy that rewrites Host the origin may also be that of
+// X-Forwarded-Host, if the proxy is trusted. In that case, and except on a workspace's own host, it may also be that of
+// the setting main_host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
 	origin := HeaderValue(r.Header, "Origin")
 	switch site := HeaderValue(r.Header, "Sec-Fetch-Site"); {

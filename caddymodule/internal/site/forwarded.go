@@ -60,8 +60,8 @@ func lastEntry(lines []string) string {
 // unquote returns an entry of a list without white space and quotes around it.
 func unquote(entry string) string { return strings.Trim(entry, " \t\"") }
 
-// NormalizeForwarded replaces the headers of trusted proxies by their parsed values, so that an application reads
-// the same. It does not allocate if both are alike.
+// NormalizeForwarded replaces the headers of trusted proxies by their parsed values, so that an application reads the
+// same values. It does not allocate if the headers have these values already.
 func (a *Address) NormalizeForwarded(h http.Header) {
 	if !a.proxied {
 		return // the proxy to the application tells how the request arrived here

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Proxies tell the scheme in several ways, and an application reads one.
+// Proxies tell the scheme in several ways, but the application always reads the same value.
 func TestForwardedProto(t *testing.T) {
 	for _, c := range []struct {
 		scheme  string // of public_url

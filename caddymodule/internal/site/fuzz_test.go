@@ -101,8 +101,8 @@ func plainHost(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// FuzzCookie asserts that a cookie of ours is found only under its whole name, and that two are never one. On a workspace's
-// own host the name is the application's.
+// FuzzCookie asserts that a cookie of ours is found only under its whole name, and that two cookies never count as one.
+// On a workspace's own host the name is the application's.
 func FuzzCookie(f *testing.F) {
 	for _, line := range []string{"session=a", "a=b; session=c", "session=a; session=b", " session = x ;", "__Host-session=y", "session"} {
 		f.Add(line)

@@ -35,7 +35,7 @@ func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 	return "", address, true
 }
 
-// hosts are those that the request is for: the one that it names, and the one that the browser uses.
+// hosts are the hosts that the request is for: the one that it names, and the one that the browser uses.
 func (a *Address) hosts() []string { return []string{a.received, a.host} }
 
 // isSame reports whether an address with this scheme and authority leads to a host of the request.
@@ -45,7 +45,7 @@ func (a *Address) isSame(host, scheme, authority string) bool {
 	return strings.EqualFold(name, otherName) && withoutDefault(a.Scheme(), port) == withoutDefault(scheme, otherPort)
 }
 
-// withoutDefault is the port, empty for that of the scheme.
+// withoutDefault returns the port, empty if it is the scheme's default.
 func withoutDefault(scheme, port string) string {
 	if strings.EqualFold(scheme, "http") && port == "80" || strings.EqualFold(scheme, "https") && port == "443" {
 		return ""

@@ -20,12 +20,12 @@ const (
 	// maxExpired bounds how many names one answer deletes, and deepestPath how many
 	// levels of the path are tried.
 	maxExpired, deepestPath = 50, 6
-	// expiryRoom bounds the bytes with which one answer deletes. A page can choose long names,
-	// and browsers refuse an answer whose headers are larger than 256 KiB.
+	// expiryRoom bounds the bytes that an answer may spend on deleting cookies. A page can choose long names, and
+	// browsers refuse an answer whose headers are larger than 256 KiB.
 	expiryRoom = 96 << 10
 	// clearedCookie counts how often the browser was asked to delete cookies just now.
 	clearedCookie = "codehub_cleared"
-	// maxRounds bounds that: browsers follow 20 redirects.
+	// maxRounds bounds this count, because browsers follow only 20 redirects.
 	maxRounds = 9
 )
 

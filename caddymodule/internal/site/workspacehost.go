@@ -121,9 +121,8 @@ const (
 // OwnPath starts the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
-// TicketURL returns the address at which a browser on this workspace's own host gets a ticket. The
-// ticket is good in the browser with this secret's hash. After redeeming it, the browser returns to
-// the local address back.
+// TicketURL returns the address at which a browser on this workspace's own host gets a ticket. The ticket can be
+// redeemed only in the browser whose secret has this hash. The browser then returns to back, a local address.
 func (a *Address) TicketURL(browser, back string) string {
 	q := url.Values{"workspace": {string(a.ID)}, "browser": {browser}, "return": {back}}
 	if a.Port != 0 {
@@ -140,8 +139,8 @@ func (a *Address) PortURL(id workspace.ID, port int) string {
 	return a.PortOrigin(id, port) + "/"
 }
 
-// NameURL returns the address of the main site that leads from this host of a name to that of its
-// workspace. From there it leads to the local address back.
+// NameURL returns the address of the main site that leads from this host of a name to that of its workspace. From there
+// it leads to back, a local address.
 func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }

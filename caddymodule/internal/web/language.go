@@ -15,9 +15,8 @@ const LanguagePath = site.OwnPath + "language"
 // languageAge is how long a chosen language lasts, in seconds.
 const languageAge = 365 * 24 * 60 * 60
 
-// KeepLanguage makes the browser keep a language for the host of the request. Anything
-// but a language of the pages is ignored. Scripts may read the cookie and change it: the
-// switch works without a request.
+// KeepLanguage makes the browser keep a language for the host of the request. Anything but a language of the pages is
+// ignored. Scripts may read the cookie and change it, because the switch works without a request.
 func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
 	if words.Known(lang) {
 		http.SetCookie(w, &http.Cookie{

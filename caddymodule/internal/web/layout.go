@@ -51,15 +51,14 @@ type Page struct {
 	// Content is the name of the template between header and end, and Data its input.
 	Content string
 	Data    any
-	// Refresh is after how many seconds a browser without scripts asks again; 0 is never.
+	// Refresh is the number of seconds after which a browser without scripts asks again; 0 means never.
 	Refresh int
 	// Leads is another origin to which the answer to a form of the page may lead.
 	Leads string
 }
 
-// NewLayout returns the layout with further templates, the *.html below files, and a script
-// that every page runs after the layout's own. Both may be nil and empty. It panics when they
-// are wrong: they are embedded in the program.
+// NewLayout returns the layout with further templates, the *.html below files, and a script that every page runs after
+// the layout's own. Both may be nil and empty. It panics if they are invalid, because they are embedded in the program.
 func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 	t := template.New("").Funcs(templateFuncs).Funcs(funcs)
 	template.Must(t.ParseFS(pageFiles, "pages/*.html"))

@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// AskToReconnect has the connection of a request closed after its answer: HTTP/1.1 says so in the answer, and HTTP/2 sends
-// GOAWAY. A connection that is closed while it is idle may meet the client's next request. HTTP/3 says so itself at the end.
-// It has no effect once the answer's header is written.
+// AskToReconnect has the connection of a request closed after its answer: HTTP/1.1 says so in the answer, and HTTP/2
+// sends GOAWAY. If a connection is closed while it is idle, the client may just be sending its next request. HTTP/3
+// says so itself at the end. It has no effect once the answer's header is written.
 func AskToReconnect(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 3 && r.Method != http.MethodConnect && r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Connection", "close")
@@ -25,7 +25,8 @@ type ReconnectWriter struct {
 	begun   bool // the final answer has begun
 }
 
-// Reset makes w the writer of the answer to r behind to. exiting reports whether the process ends.
+// Reset makes w the writer of the answer to r, which it passes on to the writer to. exiting reports whether the process
+// ends.
 func (w *ReconnectWriter) Reset(to http.ResponseWriter, r *http.Request, exiting func() bool) {
 	*w = ReconnectWriter{ResponseWriter: to, request: r, exiting: exiting}
 }

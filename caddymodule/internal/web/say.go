@@ -27,7 +27,7 @@ func languageCSS() string {
 	return out.String()
 }
 
-// templateFuncs are what the pages' templates have to say something.
+// templateFuncs are the functions with which the pages' templates output texts.
 var templateFuncs = template.FuncMap{"text": InEveryLanguage, "say": say, "bdi": bdi}
 
 // say puts the text with that key into a page in every language. The further arguments are the names of its

@@ -34,8 +34,8 @@ type operation struct {
 	// body is the schema of the request's body, nil if it has none. If optional is true, the body may be missing.
 	body     object
 	optional bool
-	// answer is a value of the type of the answer's body, nil if it has none. media is its media type if it is not
-	// JSON.
+	// answer is a value of the type of the body that is sent with status, nil if there is no body. media is the body's
+	// media type if it is not JSON.
 	status int
 	answer any
 	media  string

@@ -13,8 +13,8 @@ import (
 type ClientKind uint8
 
 const (
-	// Program is every client that is neither of the others: git, curl, the remote connection of an editor. It wakes
-	// the workspace and is held until the workspace is ready.
+	// Program is every other client: git, curl, the remote connection of an editor. It wakes the workspace and is held
+	// until the workspace is ready.
 	Program ClientKind = iota
 	// Navigation is a person who opens a page. It wakes the workspace and gets a page
 	// that shows the progress.

@@ -54,7 +54,7 @@ const UserHeader = "X-Test-User"
 // Product stands for the product behind a gateway. It is the source of the route table,
 // the service layer and the sessions.
 type Product struct {
-	// Table, Wakes and Activity are real ones, connected to this product.
+	// Table, Wakes and Activity are the real implementations, connected to this product.
 	Table    *route.Table
 	Wakes    *activator.Activator
 	Activity *activity.Buffer
@@ -111,8 +111,8 @@ func (p *Product) Identity(r *http.Request, _ *site.Address) (auth.Grant, error)
 	return auth.Grant{User: auth.User{ID: user}}, nil
 }
 
-// Secret is that of an access token of alice's which reaches workspaces, and NarrowSecret of one
-// which does not. AwaySecret stands for one that cannot be checked.
+// Secret is the secret of an access token of alice that reaches workspaces, and NarrowSecret that of a token that does
+// not reach them. AwaySecret stands for a token that cannot be checked.
 const (
 	Secret       = auth.TokenPrefix + "workspace"
 	NarrowSecret = auth.TokenPrefix + "read"

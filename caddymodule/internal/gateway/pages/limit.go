@@ -16,11 +16,11 @@ type Limit struct {
 	// Global says that the limit Max is for the whole installation, not for one user.
 	Global bool
 	Max    int
-	// Running are the user's own workspaces that count. SwapURL accepts the form that puts one of
+	// Running are the user's own workspaces that count against the limit. SwapURL accepts the form that puts one of
 	// them to sleep and opens the requested one.
 	Running []problem.RunningWorkspace
 	SwapURL string
-	// Origin is that of Back; empty if it is the page's own.
+	// Origin is the origin of Back; empty if it is the page's own.
 	Origin string
 }
 

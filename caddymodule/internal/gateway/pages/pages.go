@@ -37,8 +37,7 @@ func ShowMessage(w http.ResponseWriter, r *http.Request, status int, m *web.Mess
 	return layout.ShowMessage(w, r, status, m, home)
 }
 
-// failed is the data of the page for a workspace in ERROR. Step is the failed one, if the reason
-// tells.
+// failed is the data of the page for a workspace in ERROR. Step is the step that failed, if the reason tells which.
 type failed struct {
 	*web.Message
 	Step   *progress.Step
@@ -52,8 +51,8 @@ type Help struct {
 	web.Link
 }
 
-// helps are everything that a person can do about a failed workspace, the best first: at home, the list of all
-// workspaces.
+// helps are everything that a person can do about a failed workspace, the best first. They are all at home, the list of
+// all workspaces.
 func helps(id, home string) []Help {
 	page := home + "#/w/" + id
 	return []Help{

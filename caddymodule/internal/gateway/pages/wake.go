@@ -9,8 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// pageRefresh is after how many seconds a browser without scripts asks for the wake page
-// again.
+// pageRefresh is the number of seconds after which a browser without scripts asks for the wake page again.
 const pageRefresh = 3
 
 // Wake is the page that shows the progress of a wake-up.
@@ -18,9 +17,10 @@ type Wake struct {
 	// ID and Name are the workspace's, StatusURL where the page polls its status, and Home the list of
 	// all workspaces.
 	ID, Name, StatusURL, Home string
-	// Back, WakeURL and Main are those of [Asleep], which the page becomes when the workspace is put to sleep meanwhile.
+	// Back, WakeURL and Main are the fields of [Asleep]: the wake page becomes that page if the workspace is put to
+	// sleep meanwhile.
 	Back, WakeURL, Main string
-	// Status is the current one.
+	// Status is the current status.
 	Status progress.Status
 }
 

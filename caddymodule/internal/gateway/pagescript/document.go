@@ -1,6 +1,6 @@
-// Package pagescript puts a small script into the pages of workspaces. The script reports the input
-// of a person, which an open tab alone does not have (SPEC 6), and announces in the page when the
-// workspace goes to sleep.
+// Package pagescript puts a small script into the pages of workspaces. The script reports a person's input, which
+// distinguishes a used tab from one that is merely open (SPEC 6), and announces in the page when the workspace goes to
+// sleep.
 //
 // The package owns the script and its insertion: which documents get it, whether their policy lets
 // it run, and its place in the document. It changes nothing else of an answer, buffers no document,
@@ -70,8 +70,8 @@ const (
 // accepts. If the answer carries the script, the tag must have the nonce, unless it is empty.
 // Secure says that the page is loaded with https.
 //
-// People also use error pages: an application may have one for every address, and routes in its
-// script. In an XML document the script cannot be inserted by parsing HTML.
+// People also use error pages: an application may send one for every address, and do the routing in its script. In an
+// XML document the script cannot be inserted by parsing HTML.
 func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 	if !isShown(status) || h.Get("Content-Length") == "0" || isAttachment(h) {
 		return Other, ""
@@ -150,7 +150,7 @@ func isWide(parameters string) bool {
 	return false
 }
 
-// bound are the headers that are true of the application's own bytes only.
+// bound are the headers that are true only for the bytes that the application sent.
 var bound = []string{"Content-Length", "Etag", "Accept-Ranges", "Content-Md5", "Digest", "Content-Digest", "Repr-Digest"}
 
 // Begin changes the headers of an answer that carries the script.

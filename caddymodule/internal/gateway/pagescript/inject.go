@@ -84,8 +84,8 @@ func (i *Injector) Close(w io.Writer) error {
 	return err
 }
 
-// scan follows the document through p. With insert, the tag belongs before p[at], and the work is
-// done. Otherwise p[:at] can be passed on, and the rest is undecided.
+// scan follows the document through p. If insert is true, the tag belongs before p[at], and the work is done. Otherwise
+// p[:at] can be passed on, and the rest is undecided.
 func (i *Injector) scan(p []byte) (at int, insert bool) {
 	if i.state == stateStart {
 		const mark = "\xef\xbb\xbf"
@@ -135,9 +135,9 @@ func (i *Injector) scan(p []byte) (at int, insert bool) {
 	return at, false
 }
 
-// open decides what p begins, which begins with <. It enters that, and returns the length of
-// its beginning; 0 for what cannot stand before the head. It reports false when p is too
-// short to tell.
+// open decides what the < at the start of p begins, such as a comment or a tag. It enters the state for that, and
+// returns the length of its beginning, or 0 if it cannot stand before the head. It reports false when p is too short to
+// tell.
 func (i *Injector) open(p []byte) (n int, known bool) {
 	const comment = "<!--"
 	switch {

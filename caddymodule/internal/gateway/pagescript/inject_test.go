@@ -45,7 +45,7 @@ func TestTheTagStandsAtTheBeginningOfTheHead(t *testing.T) {
 		"<?xml version='1.0'?><!doctype html \">|\"<head>", "</ a><!doctype html></><head>|",
 		"|<title>no head</title>", "<!doctype html>\n|<title>", "<html>|<body>", "<html>|text", "|text", "|<header>", "|<htmlx>", "|<headers>",
 		"|</head>", "<html>|<script>", "|<3", "<!doctype html>|<p>",
-		// Nothing that could carry it.
+		// Documents in which nothing shows yet where the tag belongs.
 		"", " \n", "<!doctype html>", "<", "<ht", "<html><hea", "<html", "<!", "</", "<!-", "<!-- ", "\xef\xbb", "<head", "<head a=\">",
 		// UTF-16, with and without a mark.
 		"\xff\xfe<\x00h\x00e\x00a\x00d\x00>\x00", "\xfe\xff\x00<\x00h", "<\x00h\x00e\x00a\x00d\x00>\x00", "\n\x00<\x00", "\x00<\x00h",

@@ -33,9 +33,8 @@ func parsePolicies(lines []string) []policy {
 // allowed reports whether every policy lets a script file of the page's own origin run and
 // send requests there, if its tag has the nonce.
 //
-// Policies in the document itself need no look: they apply to what stands behind them, and
-// the script stands first. Where one keeps it from reporting, what the page sends counts
-// (package tabs).
+// Policies in the document itself need no check: they apply to what follows them, and the script comes first. If one
+// keeps the script from reporting, the page's requests count as use (package tabs).
 func allowed(lines []string, secure bool) (nonce string, ok bool) {
 	if len(lines) == 0 {
 		return "", true
@@ -80,7 +79,7 @@ func (p policy) isolates() bool {
 	return ok && !(has(sandbox, "allow-scripts") && has(sandbox, "allow-same-origin"))
 }
 
-// first returns the sources of the first directive that the policy has, nil without any.
+// first returns the sources of the first of these directives that the policy has, nil if it has none.
 func (p policy) first(names ...string) []string {
 	for _, name := range names {
 		if sources, ok := p[name]; ok {
@@ -116,8 +115,8 @@ func hasNonce(sources []string, nonce string) bool {
 	return false
 }
 
-// nonceOf returns the nonce that a source is. One with characters that would have to be
-// escaped in a tag is none.
+// nonceOf returns the nonce in a source. It reports false if the source is no nonce, or if the nonce has characters
+// that would have to be escaped in a tag.
 func nonceOf(source string) (string, bool) {
 	const prefix = "'nonce-"
 	if len(source) <= len(prefix)+1 || !strings.EqualFold(source[:len(prefix)], prefix) || source[len(source)-1] != '\'' {

@@ -49,11 +49,11 @@ var version = func() string {
 // ScriptName is the last part of the script's path.
 const ScriptName = "presence.js"
 
-// Tag returns the tag that loads the script from below own, the path of what the gateway serves on the page's origin.
-// The script speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake. posted
-// says that the page is the answer to a form, which the script does not reload, and hides that the page's requests
-// lack its address. The page waits for the script, which removes the tag: frameworks that render a whole document
-// compare it with their own.
+// Tag returns the tag that loads the script from below own, the path of the gateway's own resources on the page's
+// origin. The script speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake.
+// posted says that the page is the answer to a form, which the script does not reload, and hides that the page's
+// requests lack its address. The page waits for the script, which removes the tag: frameworks that render a whole
+// document compare it with their own.
 func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`

@@ -14,11 +14,11 @@ type Failure struct {
 	Reason  workspace.ErrorReason `json:"reason"`
 	// Action is the owner's first action according to the remedy.
 	Action Action `json:"action"`
-	// Detail is Why for programs.
+	// Detail is the same as Why, but for programs.
 	Detail string `json:"detail,omitempty"`
 	// Why is the reason and its meaning.
 	Why words.Text `json:"-"`
-	// Step is the failed one, nil if the reason does not tell. Only a page shows it.
+	// Step is the step that failed, nil if the reason does not tell which. Only a page shows it.
 	Step *Step `json:"-"`
 }
 

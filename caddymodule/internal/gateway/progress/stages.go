@@ -37,7 +37,7 @@ type stageInfo struct {
 	late  string
 }
 
-// stageInfos are all stages of the list. The text of a stage is below wake.stage.
+// stageInfos are all stages of the list. The key of a stage's text is below wake.stage.
 var stageInfos = map[Stage]stageInfo{
 	StageRoom:      {20 * time.Second, "wake.advice.come_back"},
 	StageStopping:  {20 * time.Second, "wake.advice.come_back"},
@@ -53,8 +53,8 @@ var stageInfos = map[Stage]stageInfo{
 // text describes the stage.
 func (s Stage) text() words.Text { return words.Of("wake.stage."+string(s), nil) }
 
-// wayFrom returns the stages from a phase, with an operation in progress, to the first answer. It
-// has only those on this way: nothing is restored after standby.
+// wayFrom returns the stages from a phase, with an operation in progress, to the first answer. Only the stages on this
+// way are included: after standby, for example, nothing is restored.
 func wayFrom(phase workspace.Phase, during workspace.Operation) []Stage {
 	switch {
 	case during == workspace.OpStopping:

@@ -2,8 +2,8 @@
 // the reason why it waits. It also tells when a stage takes longer than usual, and what to do after
 // a failure.
 //
-// It owns the stages, the choice of their texts from package words, and the JSON that the wake page
-// polls. It sends nothing, wakes nothing, and must not tell secrets of administrators.
+// It owns the stages, the choice of their texts from package words, and the JSON that the wake page polls. It sends
+// nothing, wakes nothing, and must not reveal what only administrators may know.
 package progress
 
 import (
@@ -59,8 +59,7 @@ func At(st *route.State, w *activator.WakeUp) Status {
 	return Of(st, &p, w.Refusal())
 }
 
-// Of is [At] for a wake-up that has gone as far as p, and that the limit refusal forbids. Both
-// may be nil.
+// Of is [At] for a wake-up whose progress is p, and which the limit refusal forbids. Both may be nil.
 func Of(st *route.State, p *activator.WakeProgress, refusal *service.LimitError) Status {
 	now := time.Now()
 	asleep := p == nil && (st.Route.Desired != workspace.DesiredRunning || st.Dozes())

@@ -17,8 +17,8 @@ type Waiting struct {
 	Text words.Text `json:"-"`
 	// Since is when the wait for this reason began; zero when it is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Before is the number of others before it in a queue, from 10 on the least number; absent when
-	// it is next.
+	// Before is the number of others before it in a queue; from 10 on, there may be more. It is absent when the
+	// workspace is next.
 	Before int `json:"before,omitempty"`
 
 	of workspace.Waiting

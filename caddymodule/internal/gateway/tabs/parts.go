@@ -52,7 +52,7 @@ func (t *Tabs) LoadPart(id workspace.ID, a Address) {
 	w.parts = append(withRoom(w.parts, maxParts, func(p part) time.Time { return p.last }), part{address: a, last: now})
 }
 
-// isPart reports whether a is the address of a part, and records this sign of it.
+// isPart reports whether a is the address of a part, and records this sign of life.
 func (w *tabs) isPart(a Address, now time.Time) bool {
 	i := slices.IndexFunc(w.parts, func(p part) bool { return p.address == a })
 	if i >= 0 {

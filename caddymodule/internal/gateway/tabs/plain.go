@@ -11,23 +11,23 @@ import (
 const (
 	// maxPlain bounds the pages without the script that are known of one workspace.
 	maxPlain = 64
-	// plainTime is how long one is remembered after its last request, because people read.
+	// plainTime is how long such a page is remembered after its last request: a person may be reading it.
 	plainTime = time.Hour
 )
 
-// Hidden stands for all pages together that keep their address to themselves.
+// Hidden stands for all pages that hide their address, taken together.
 const Hidden Address = 1
 
 // plain is a page whose document came without the script: it never reports.
 type plain struct {
-	// address is that of the page with its query: another query may be a page that reports.
+	// address is the page's address with its query: with another query, it may be a page that reports.
 	address Address
 	// last is when it was loaded, or last sent something.
 	last time.Time
 	// beside is when a page of the same address last reported since it was loaded. The requests of
 	// the two cannot be distinguished.
 	beside time.Time
-	// opens says that it may open WebSockets: it is a document with scripts, or has sent something.
+	// opens says that the page may open WebSockets: it is a document with scripts, or has sent something.
 	opens bool
 }
 
@@ -43,7 +43,7 @@ func SenderExact(r *http.Request) Address {
 	return 0
 }
 
-// Loaded returns the address, as [SenderExact] has it, of the page that the answer to r becomes.
+// Loaded returns the address, as [SenderExact] returns it, of the page that the answer to r becomes.
 func Loaded(r *http.Request) Address { return AddressOf(r.Host, r.RequestURI) }
 
 // LoadPlain records that a page was loaded whose document came without the script. Its requests
@@ -69,8 +69,8 @@ func (t *Tabs) LoadScripted(id workspace.ID, a Address) {
 	}
 }
 
-// ReportsBeside records that a page reports that has this address, as [SenderExact] has it. While it does,
-// requests of one without the script say no more that this one is still open.
+// ReportsBeside records that a page with this address, as [SenderExact] returns it, reports. While it does, requests
+// from that address no longer show that a page without the script is still open.
 func (t *Tabs) ReportsBeside(id workspace.ID, a Address) {
 	if !t.hasPlain(id) {
 		return

@@ -24,20 +24,20 @@ import (
 const (
 	// settleTime is how long a page that has just been loaded may take to report.
 	settleTime = 10 * time.Second
-	// trustTime is how long a page reports after its last sign. One in a hidden tab gives a
-	// sign about every minute, perhaps to another process.
+	// trustTime is how long a page counts as reporting after its last sign of life. A page in a hidden tab gives one
+	// about every minute, perhaps to another process.
 	trustTime = 10 * time.Minute
 	// socketTime is how long after its page's last request a WebSocket is taken for that page's.
 	socketTime = 30 * time.Second
 	// pauseTime ends a run of reports of input: a script that makes them up never pauses.
 	pauseTime = 10 * time.Minute
-	// A page wakes its workspace wakes times at once, and then once in wakeEvery. A page that a
+	// A page may wake its workspace as many times in a row as wakes says, and then once in wakeEvery. A page that a
 	// person opens always wakes the workspace.
 	wakes     = 10
 	wakeEvery = 5 * time.Minute
 	// maxPages bounds the pages that are known of one workspace.
 	maxPages = 256
-	// sweepAbove is the number of workspaces from which those without a sign are forgotten.
+	// sweepAbove is the number of workspaces above which those without a sign of life are forgotten.
 	sweepAbove = 64
 )
 
@@ -114,12 +114,12 @@ type tabs struct {
 	wakes                 *rate.Limiter
 }
 
-// page is a page that has given a sign.
+// page is a page that has given a sign of life.
 type page struct {
 	address Address
-	// tab is what reports for it; empty while nothing does.
+	// tab is the tab whose script reports for the page; empty while none does.
 	tab string
-	// since is when a page that does not report was first heard of, last when it was last.
+	// since is when a page that does not report was first heard of; last is when a page was last heard of.
 	since, last time.Time
 }
 
@@ -153,9 +153,8 @@ func (t *Tabs) Silent(id workspace.ID, a Address) bool {
 	return p.tab == "" && now.Sub(p.since) >= settleTime
 }
 
-// Opener returns the page to which a WebSocket belongs that is opened now, and 0 for none. No
-// WebSocket says it, so it is taken to be the page without reports that has sent a request
-// last.
+// Opener returns the page to which a WebSocket that is just being opened belongs, and 0 for none. A WebSocket does not
+// tell its page, so it is taken to be the page without reports that sent a request last.
 func (t *Tabs) Opener(id workspace.ID) Address {
 	now := t.now()
 	t.mu.RLock()

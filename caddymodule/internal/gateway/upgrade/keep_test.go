@@ -29,7 +29,7 @@ func (w *written) take() []byte {
 	return bytes.Clone(w.Bytes())
 }
 
-// TestAConnectionIsKeptWhileItsOtherEndStandsStill: then and no longer, and only between messages.
+// TestAConnectionIsKeptWhileItsOtherEndStandsStill, no longer than that, and only between messages.
 func TestAConnectionIsKeptWhileItsOtherEndStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -24,10 +24,9 @@ type Meter interface {
 	Message(size uint64)
 }
 
-// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter to proxy it
-// with. The meter is told the messages of both directions. While still reports that the workspace
-// of r is frozen, connections of VS Code's protocol are kept open for their client. The caller MUST
-// call done when the request is over.
+// Count prepares r for an upgrade to another protocol, and returns the ResponseWriter to proxy it with. The meter is
+// told of the messages in both directions. As long as the function still reports that the workspace of r is frozen,
+// connections of VS Code's protocol are kept open for their client. The caller MUST call done when the request is over.
 func Count(
 	w http.ResponseWriter, r *http.Request, meter Meter, still Still,
 ) (counting http.ResponseWriter, done func()) {
