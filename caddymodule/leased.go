@@ -23,7 +23,7 @@ import (
 // connection is made, the route table is asked whether the container still has the address, because a connection
 // belongs to the container that has the address at that moment.
 //
-// This applies to connections over TCP; over HTTP/3 there is only the decision.
+// This applies to connections over TCP; over HTTP/3, only the decision about a request checks the lease.
 func leaseConnections(t *http.Transport, routes *route.Table) {
 	if t.DialContext != nil {
 		t.DialContext = leasedDial(t.DialContext, routes)

@@ -40,7 +40,7 @@ func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // runningServer returns the server of the running configuration that listens where the request's own server does, if it
-// is a different server. Names do not tell, because the Caddyfile assigns them in the order of the listeners.
+// is a different server. Their names prove nothing, because the Caddyfile assigns names in the order of the listeners.
 func runningServer(r *http.Request) (found *caddyhttp.Server) {
 	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	app, err := caddy.ActiveContext().AppIfConfigured("http")
