@@ -6,18 +6,19 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// imprecise is by how much the times of one use may differ, here and in the database.
+// imprecise is how much the time of a use may differ between this process and the database.
 const imprecise = 2 * time.Second
 
-// unwritten is how old a use may be that is not in the database yet.
+// unwritten is the greatest age of a use that is not in the database yet.
 const unwritten = time.Minute
 
 // dozes wakes a workspace that begins to doze although it was just used through this process, which knows of a use
 // before the database does.
 type dozes struct{ *Coordinator }
 
-// unknownFor is the age up to which the leader cannot have known a use when it let an unused workspace doze, by the
-// doze setting of this process. With 0 this process lets nothing doze, but the leader may have another setting.
+// unknownFor returns how recent a use must be for the leader not to have known of it when it let the workspace doze. It
+// depends on the doze setting of this process. If that is 0, this process lets nothing doze, but the leader may have
+// another setting.
 func unknownFor(doze time.Duration) time.Duration {
 	if doze <= 0 {
 		return unwritten

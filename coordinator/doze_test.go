@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestUnknownFor: the use after which a workspace dozed is none that the leader did not know of, however soon it dozes.
+// TestUnknownFor: a use that the leader knew when it let the workspace doze never counts as unknown, however soon
+// workspaces doze.
 func TestUnknownFor(t *testing.T) {
 	for doze, want := range map[time.Duration]time.Duration{
 		0:               unwritten,

@@ -12,12 +12,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// execUse is how often a command that runs counts as use: far more often than a workspace may be idle.
+// execUse is how often a running command counts as use. It is far shorter than the time for which a workspace may be
+// idle.
 const execUse = time.Second
 
-// Exec runs a command in the container of a workspace, as [backend.Executor] says. While it runs, the workspace counts
-// as used: nothing freezes or stops it. A terminal hangs up when ctx ends. The caller has checked the workspace's
-// owner.
+// Exec runs a command in the container of a workspace, as defined by [backend.Executor]. While it runs, the workspace
+// counts as used: nothing freezes or stops it. A terminal hangs up when ctx ends. The caller has checked the
+// workspace's owner.
 func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	slot, by := c.Activity.Slot(id), audit.Of(ctx)
@@ -44,12 +45,12 @@ func (c *Coordinator) Exec(ctx context.Context, id workspace.ID, command backend
 	return c.backend.Exec(ctx, id, command, stdout, stderr)
 }
 
-// Logs returns the last lines that a workspace's container printed, as [backend.Inspector] says.
+// Logs returns the last lines that a workspace's container printed, as defined by [backend.Inspector].
 func (c *Coordinator) Logs(ctx context.Context, id workspace.ID, lines int) (string, error) {
 	return c.backend.Logs(ctx, id, lines)
 }
 
-// Follow writes what a workspace's container prints, as [backend.Inspector] says.
+// Follow writes what a workspace's container prints, as defined by [backend.Inspector].
 func (c *Coordinator) Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error {
 	return c.backend.Follow(ctx, id, lines, to)
 }
@@ -69,7 +70,7 @@ func (c *Coordinator) HomeDisk(ctx context.Context) int64 {
 	return d.Free
 }
 
-// imageSizeWait is how long ImageSizes waits for the engine. The list of images is shown without sizes then.
+// imageSizeWait is how long ImageSizes waits for the engine. After that, the list of images is shown without sizes.
 const imageSizeWait = 500 * time.Millisecond
 
 // ImageSizes returns how many bytes each image takes up on this process's engine, as of a short while ago. The map

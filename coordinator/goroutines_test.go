@@ -123,7 +123,7 @@ func goroutine(n ast.Node) ast.Expr {
 	return nil
 }
 
-// ofGuard reports whether a call is one of package guard, which one package imports by another name.
+// ofGuard reports whether a call is one of package guard, which one package imports under another name.
 func ofGuard(call *ast.CallExpr) bool {
 	called, is := call.Fun.(*ast.SelectorExpr)
 	if !is {
@@ -133,7 +133,7 @@ func ofGuard(call *ast.CallExpr) bool {
 	return is && (of.Name == "guard" || of.Name == "recovery") && slices.Contains([]string{"Call", "Recover", "Run", "Keep", "Go"}, called.Sel.Name)
 }
 
-// guarding are the names of the functions of a package that call guard, those in package guard among them.
+// guarding returns the names of the functions of a package that call guard, including those in package guard.
 func guarding(files []*ast.File) map[string]bool {
 	found := make(map[string]bool)
 	for _, file := range files {

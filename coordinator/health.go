@@ -13,7 +13,7 @@ type Health struct {
 	NodeID string
 	// Uptime is the time since the coordinator was created.
 	Uptime time.Duration
-	// Led are the shards that this process leads, of the Shards that there are.
+	// Led are the shards that this process leads, and Shards is the number of all shards.
 	Led    []int
 	Shards int
 	// Problems are messages for administrators, such as workspaces that trigger a bug of the program, and
@@ -44,7 +44,7 @@ func (c *Coordinator) Health() Health {
 // maxSetAside is how many workspaces are named in [Health.Problems].
 const maxSetAside = 5
 
-// setAside says which workspaces of the shards of this process the program fails with.
+// setAside describes the workspaces in this process's shards that trigger a bug of the program.
 func (c *Coordinator) setAside() []string {
 	var problems []string
 	all := c.controller.Faults()

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// engineImages knows the size of one image. It answers when it may.
+// engineImages knows the size of one image. It answers once the test allows it.
 type engineImages struct {
 	backend.Images
 	may   chan struct{}
@@ -65,7 +65,7 @@ func TestSizesOfImages(t *testing.T) {
 	})
 }
 
-// TestConfiguredImages: the images of the settings are pulled ahead and, on Docker, that of storage jobs.
+// TestConfiguredImages: the images of the settings and, on Docker, the image of storage jobs are pulled ahead.
 func TestConfiguredImages(t *testing.T) {
 	catalog := launch.Catalog{{Name: "code", Reference: "code:1"}, {Name: "jupyter", Reference: "jupyter:7"}}
 	for name, c := range map[string]struct {

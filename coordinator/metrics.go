@@ -12,7 +12,7 @@ type terms struct {
 	epochs map[int]int64
 }
 
-// begin notes a term until end is called.
+// begin records a term until end is called.
 func (t *terms) begin(shard int, epoch int64) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *terms) all() (all []metrics.Term) {
 	return all
 }
 
-// state returns what the parts know of themselves. It performs no I/O.
+// state returns what the parts of the coordinator know about themselves. It performs no I/O.
 func (c *Coordinator) state() *metrics.State {
 	database, redis := c.store.Pool().Stat(), c.redis.PoolStats()
 	s := &metrics.State{
@@ -74,7 +74,7 @@ func (c *Coordinator) state() *metrics.State {
 	return s
 }
 
-// leaderState returns what only the leader knows. The components of shard 0 know nothing elsewhere.
+// leaderState returns what only the leader knows. The components of shard 0 know nothing in the other processes.
 func (c *Coordinator) leaderState() *metrics.LeaderState {
 	queues, maxJobs := c.controller.Queues()
 	l := &metrics.LeaderState{

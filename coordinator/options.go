@@ -63,7 +63,7 @@ type Options struct {
 	// SSEPrefix and WakePrefix are the prefixes of the Redis channels' names. Defaults:
 	// [events.DefaultSSEPrefix] and [events.DefaultWakePrefix].
 	SSEPrefix, WakePrefix string
-	// Wrap is for tracing, and for tests that make servers fail.
+	// Wrap is used for tracing, and by tests that make servers fail.
 	Wrap Wrap `json:"-"`
 }
 
@@ -102,28 +102,28 @@ type Settings struct {
 	Activity  activity.Settings
 	// Pressure says what happens as the disk of the homes fills up.
 	Pressure pressure.Settings
-	// Scarcity says from when on memory is short, and workspaces that doze go to sleep for it.
+	// Scarcity says when memory is so short that dozing workspaces go to sleep to free it.
 	Scarcity scarcity.Settings
-	// HomeWarn is the size of a home, in bytes, from which on its owner and the log are
-	// told; 0 is never, the default.
+	// HomeWarn is the size of a home, in bytes, from which its owner is told and a line is logged; 0, the default,
+	// means never.
 	HomeWarn int64
 	Archive  archive.Settings
 	// Limits bound the workspaces that run.
 	Limits service.Limits
-	// MaxKeepAwake is for how long people can keep an unused workspace awake; 0 refuses it.
-	// Default: [service.DefaultMaxKeepAwake].
+	// MaxKeepAwake is how long people can keep an unused workspace awake; 0 means not at all. Default:
+	// [service.DefaultMaxKeepAwake].
 	MaxKeepAwake time.Duration
 	// AuditRetention is how long the audit is kept (SPEC 13); 0 keeps it forever. Default:
 	// [auditlog.DefaultRetention].
 	AuditRetention time.Duration
-	// Images are those that users choose from, the default first. Default: one of the name
-	// [launch.DefaultName] with the image and the port of [Options.Docker] or [Options.Kubernetes].
+	// Images are those that users choose from, the default first. Default: a single image named [launch.DefaultName],
+	// with the reference and the port in [Options.Docker] or [Options.Kubernetes].
 	Images launch.Catalog
-	// MaxHeld bounds the requests of this process that wait for a workspace. One user's are
-	// one in [activator.DefaultShare] of them at most. Default: [activator.DefaultMaxHeld].
+	// MaxHeld bounds the requests of this process that wait for a workspace. At most one in [activator.DefaultShare] of
+	// them may be those of a single user. Default: [activator.DefaultMaxHeld].
 	MaxHeld int64
-	// RouteLease is how long this process routes to addresses that PostgreSQL has not
-	// confirmed. All processes should have the same. Default: [route.DefaultLease].
+	// RouteLease is how long this process routes to addresses that PostgreSQL has not confirmed. All processes should
+	// have the same value. Default: [route.DefaultLease].
 	RouteLease time.Duration
 	// SignInExempt are networks in which one user's failed sign-ins do not slow down the others (SPEC 11). Default:
 	// none.
@@ -154,7 +154,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Delays are what explanations say about when something comes next.
+// Delays returns the settings from which explanations tell when something comes next.
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,

@@ -45,8 +45,9 @@ func (p *panicOnce) of(name string) int {
 	return p.runs[name]
 }
 
-// TestEveryComponentThatPanicsIsStartedAgain: those of every process and those of the leader, from the lists that the
-// product runs. After a panic in each of them the process serves and leads, and each stack is in the log.
+// TestEveryComponentThatPanicsIsStartedAgain: the components are those of every process and those of the leader, from
+// the lists that the product runs. After a panic in each of them the process serves and leads, and each stack is in the
+// log.
 func TestEveryComponentThatPanicsIsStartedAgain(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
 	core, logs := observer.New(zap.ErrorLevel)

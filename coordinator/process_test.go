@@ -22,9 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that the benchmarks kill and stop. With one of these
-// variables it is a coordinator with those options, or holds a bare lock in that database. It ends
-// with its standard input.
+// The test binary is also the process that the benchmarks kill and stop. With one of these variables it is a
+// coordinator with those options, or holds a bare lock in that database. It ends when its standard input does.
 const (
 	coordinatorEnv = "CODEHUB_TEST_COORDINATOR"
 	bareEnv        = "CODEHUB_TEST_BARE"
@@ -118,8 +117,8 @@ func startProcess(t testing.TB, node, variable string) *process {
 	return startCommand(t, node, cmd, variable)
 }
 
-// startCommand starts another program in the same way. Its standard error is among the lines, unless the command has a
-// place for it.
+// startCommand starts another program in the same way. Its standard error is among the lines, unless the command
+// already redirects it.
 func startCommand(t testing.TB, node string, cmd *exec.Cmd, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: cmd}

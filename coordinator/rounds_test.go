@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/control/leader"
 )
 
-// TestAFaultOutlastsATerm: the rounds of the next term continue the fault of the last one, and say when it ends.
+// TestAFaultOutlastsATerm: the rounds of the next term continue the fault that began in the last one, and log its end.
 func TestAFaultOutlastsATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)

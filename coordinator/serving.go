@@ -11,9 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// servingInterval is how often a process asks whether the schema still serves its release, and
-// how long it waits for the answer. A newer process may raise that at any time. Then the columns
-// that this one writes may have another meaning.
+// servingInterval is how often a process asks whether the schema still serves its release, and how long it waits for
+// the answer. A newer process may raise the required release at any time. Then the columns that this process writes may
+// have another meaning.
 const servingInterval = 5 * time.Second
 
 // Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It performs no I/O.

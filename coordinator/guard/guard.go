@@ -2,9 +2,9 @@
 // end the whole process and the connections of every workspace, and the next leader would panic at the same row (SPEC
 // 5, Failures).
 //
-// It owns turning a panic into an error, the counts of faults, and the pauses before a component is restarted. The
-// caller handles the consequences for a workspace. Fatal errors that Go cannot recover from, such as concurrent writes
-// to a map, still end the process.
+// It turns panics into errors, counts faults, and decides how long to pause before a component is restarted. The caller
+// handles the consequences for a workspace. Fatal errors that Go cannot recover from, such as concurrent writes to a
+// map, still end the process.
 package guard
 
 import (
@@ -112,8 +112,8 @@ func log() *zap.Logger {
 	return zap.NewNop()
 }
 
-// Run calls f in a goroutine whose caller cannot log a panic. It logs the panic with what the goroutine was doing, a
-// gerund.
+// Run calls f in a goroutine whose caller cannot log a panic. It logs the panic with doing, a gerund that says what the
+// goroutine was doing.
 func Run(doing string, f func()) {
 	if err := Call(Task, func() error { f(); return nil }); err != nil {
 		log().Error("the program panicked; what it was doing has failed", zap.String(logkey.Component, doing),

@@ -1,7 +1,7 @@
 // Package identity verifies that a server is the one that this installation recorded (SPEC 2): the engine that runs its
 // workspaces, and the bucket that holds their archives. A server that answers "there is nothing" may be the wrong one:
-// another host's engine, an unmounted data folder, another installation's bucket. So before this package was asked,
-// nothing is concluded from an absence, and nothing is written or deleted.
+// another host's engine, an unmounted data folder, another installation's bucket. So nothing is concluded from an
+// absence, and nothing is written or deleted, until this package has been asked.
 //
 // The backend has its own identity. A bucket has none, so a marker object lies below its prefix.
 //
@@ -30,7 +30,7 @@ import (
 
 // Times of the checks.
 const (
-	// checkTimeout bounds one check. A slower server gives no answer.
+	// checkTimeout bounds one check. A slower server counts as not answering.
 	checkTimeout = 10 * time.Second
 	// reconfirm is how often a lasting mismatch is written again, and forgetAfter the time after which another process
 	// may withdraw it. Otherwise, two processes with different settings would contradict each other with every check.
@@ -327,9 +327,9 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// follow learns the findings of other processes, and logs when they begin and end. It repeats the check for its own
-// mismatch, so that the record keeps it, and for one that no process has found again, so that the record does not
-// outlive it.
+// follow learns the findings of other processes, and logs when they begin and end. If a mismatch is this process's own,
+// follow repeats the check to keep the record up to date. It also does so if no process has found the mismatch again,
+// so that the record does not outlive it.
 func (g *Guard) follow(ctx context.Context) {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {

@@ -112,7 +112,7 @@ func (s sighting) String() string {
 //	any        anything else                  refuse
 //	any        a different one, but accepted  write the marker over it, generation n+1
 //
-// Nothing is recorded, either, if the first bucket ever seen belongs to another installation.
+// Nothing is recorded if the first bucket ever seen belongs to another installation, either.
 func judgeBucket(row store.Identity, own marker, seen sighting) step {
 	recorded, found := generation(row.Identity), seen.String()
 	ours := seen.readable && seen.marker.Installation == own.Installation && seen.marker.Database == own.Database

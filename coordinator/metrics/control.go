@@ -105,8 +105,8 @@ func (r *Reconcile) Sensed(ctx context.Context, s Sensor, err error) {
 	}
 }
 
-// Saved counts the end of prev's operation and the creation of its archive, if the saved decision has ended
-// them. archived describes the archive, or is nil. at is the database's time.
+// Saved counts the end of prev's operation and the creation of its archive, if the saved decision contains them.
+// archived describes the archive, or is nil. at is the database's time.
 func (r *Reconcile) Saved(prev, next *workspace.Workspace, archived *workspace.ArchiveRecord, at time.Time) {
 	if r == nil || prev.Operation == workspace.OpNone {
 		return

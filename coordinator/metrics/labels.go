@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Labels whose values are no types of the product have their values here. Those of a type of this package are
+// Labels whose values have no type in the product list them here. If the values have a type of this package, they are
 // in the order of its constants. If [other] is a value, it is the last one.
 var (
-	// What this program is: each label has one value.
+	// These labels identify the program, so each has one value.
 	release  = Label{"version", []string{contract.Release}}
 	revision = Label{"revision", []string{version.Revision()}}
 

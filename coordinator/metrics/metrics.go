@@ -2,10 +2,9 @@
 // metrics, with their names, labels and meaning, and the counters, which live as long as the coordinator: a
 // reload of the configuration resets none of them.
 //
-// Other packages record through the small types here, such as [Gateway] and [Reconcile]. A nil one records
-// nothing. Recording is an atomic addition to a series that was created at the start: it looks nothing up by
-// name and allocates nothing. Values that other packages hold anyhow, such as the length of a queue, are read
-// at each scrape ([State]).
+// Other packages record through the small types here, such as [Gateway] and [Reconcile]. A nil one records nothing.
+// Recording is an atomic addition to a series that was created at the start: it looks nothing up by name and allocates
+// nothing. Values that other packages hold anyway, such as the length of a queue, are read at each scrape ([State]).
 //
 // Labels have the values that the table lists, and never the id of a workspace or a user. Only the leader
 // exports the values that only the leader knows, so that a sum over all processes counts nothing twice.
@@ -57,7 +56,7 @@ type Label struct {
 // other is the label value for anything that this release does not know.
 const other = "other"
 
-// index returns the index of a value; for an unknown one that of [other], the last one.
+// index returns the index of a value, or for an unknown value that of [other], the last one.
 func (l Label) index(value string) int {
 	if i := slices.Index(l.Values, value); i >= 0 {
 		return i
@@ -134,7 +133,7 @@ func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// series are those of one recorded metric, in the order of the values of its labels. The last label varies
+// series holds the series of one recorded metric, in the order of the values of its labels. The last label varies
 // fastest.
 type series[S any] struct {
 	labels []Label

@@ -6,7 +6,8 @@ import "time"
 type State struct {
 	// Held is the number of waiting requests, HeldLimit the maximum.
 	Held, HeldLimit int64
-	// WakeUps is the number in progress, Streams that of open event streams, Routes that of routes in memory.
+	// WakeUps is the number of wake-ups in progress, Streams the number of open event streams, and Routes the number of
+	// routes in memory.
 	WakeUps, Streams, Routes int
 	// Confirmed means that PostgreSQL has recently confirmed the routes.
 	Confirmed bool
@@ -29,8 +30,8 @@ type Term struct {
 // Pool is a pool of connections.
 type Pool struct {
 	InUse, Idle, Limit int
-	// Acquired is how often a connection was taken since the start, Waited how often that had to wait, and Wait
-	// for how long in total. GivenUp is how often none was free in time.
+	// Acquired is how often a connection was taken since the start, Waited how often a caller had to wait for one, and
+	// Wait the total time of that. GivenUp is how often no connection was free in time.
 	Acquired, Waited, GivenUp int64
 	Wait                      time.Duration
 }
@@ -42,7 +43,7 @@ type LeaderState struct {
 	JobsRunning, JobsWaiting, JobsLimit int
 	// Calls are actuator calls, and Removals those that remove volumes.
 	Calls, Removals Queue
-	// SetAside are workspaces that trigger a bug of the program.
+	// SetAside is the number of workspaces that trigger a bug of the program.
 	SetAside int
 	// The following are nil while unknown, and if another process leads shard 0.
 	Workspaces *Workspaces
@@ -65,8 +66,8 @@ type Workspaces struct {
 // Disk is the disk of the homes, in bytes.
 type Disk struct {
 	Total, Free int64
-	// Pressed means that the disk is fuller than the mark from which room is made, Full that no more data is
-	// brought to it.
+	// Pressed means that the disk is fuller than the mark above which room is made, and Full that it is too full to
+	// bring more data to it.
 	Pressed, Full bool
 }
 
@@ -76,7 +77,7 @@ type ArchiveHealth struct {
 	Oldest                       time.Duration
 }
 
-// Collected is the findings of the collector's last cycle.
+// Collected holds the findings of the collector's last cycle.
 type Collected struct{ Archives, Orphans, Due, Unknown, Newer int }
 
 // one is 1 for true.

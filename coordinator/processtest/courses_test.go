@@ -81,8 +81,8 @@ type course struct {
 }
 
 // course runs the scenario with two processes. The first process to reach an unclaimed point is trapped there. This
-// step and the next one come to their ends. Then the trapped process is continued or replaced, and the course waits
-// for the next point. It ends with the scenario, or early when no point is left, and checks the workspace.
+// step and the next one are completed. Then the trapped process is continued or replaced, and the course waits for the
+// next point. It ends with the scenario, or early when no point is left, and checks the workspace.
 func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string) {
 	in := install(t)
 	c := &course{
@@ -118,7 +118,7 @@ func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string
 	c.h.checkAll(t)
 }
 
-// start starts a process in the place of another.
+// start starts a process to replace another one.
 func (c *course) start(t *testing.T, i int) {
 	t.Helper()
 	c.started++

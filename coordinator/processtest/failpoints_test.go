@@ -17,10 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write the recorded points to the list of points")
 
-// listedWith names the scenario that always reaches a point which an earlier one reaches only sometimes. On
-// Kubernetes a process may begin a restore before its watch reports a volume that a test has made, and finds it then.
-// Where nothing dozes, a leader ends dozes once it knows that every process has written its activity, and sleep waits
-// for that, too. Archives are collected a minute after a term has begun.
+// listedWith maps a point that an earlier scenario reaches only sometimes to the scenario that always reaches it. On
+// Kubernetes a process may begin a restore before its watch reports a volume that a test has made, and then finds the
+// volume. Where nothing dozes, a leader ends dozes once it knows that every process has written its activity, and sleep
+// waits for that, too. Archives are collected a minute after a term has begun.
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store EndDozes":                             "unused",
@@ -124,8 +124,8 @@ func pointsOf(t testing.TB, name string) []string {
 	return out
 }
 
-// TestKilledAtEveryPoint: the leader is killed right after each side effect. Another process takes over, every step
-// comes to its end, and the home has the files that its user wrote.
+// TestKilledAtEveryPoint: the leader is killed right after each side effect. Another process takes over, every step is
+// completed, and the home has the files that its user wrote.
 func TestKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	eachPoint(t, trapKill)
@@ -161,8 +161,8 @@ const sampleOfPoints = 8
 // always are the scenarios of every run: they archive, restore, delete and collect.
 var always = []string{"life", "end"}
 
-// eachPoint traps a process at every listed point. A scenario has a few lanes, which run at the same
-// time: they mostly wait.
+// eachPoint traps a process at every listed point. A scenario has a few lanes, which run at the same time because they
+// mostly wait.
 func eachPoint(t *testing.T, tr trap) {
 	listed, chosen := pointsOf(t, ""), possible()
 	switch {

@@ -143,7 +143,7 @@ func (c *processConfig) onBackend(t testing.TB) {
 	}
 }
 
-// backend connects to the backend as the product does; inspect connects to it past the product.
+// backend connects to the backend as the product does; inspect connects to it without the product.
 func (c processConfig) backend() (backend.Backend, error) {
 	if c.Kubernetes != nil {
 		return kubernetes.New(*c.Kubernetes)

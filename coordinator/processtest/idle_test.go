@@ -93,8 +93,8 @@ func (h *home) programGoesOn(t testing.TB) {
 	}
 }
 
-// warm lets a workspace sleep and keep its network, starts it with that network, and so on until it has no home any
-// more.
+// warm lets a workspace sleep and keep its network, starts it with that network, lets it sleep again, and archives and
+// restores it.
 var warm = []step{
 	createdStep,
 	warmStep,

@@ -99,7 +99,7 @@ func (j *storageJobs) end(t *testing.T, s backend.JobSpec) (job workspace.Job) {
 	return job
 }
 
-// remove removes the job with its result, past the product.
+// remove removes the job with its result, without the product's help.
 func (j *storageJobs) remove(t *testing.T, s backend.JobSpec) {
 	t.Helper()
 	wait.For(t, "the "+string(s.Kind)+" job is removed", func() error {
@@ -120,9 +120,9 @@ func (j *storageJobs) remove(t *testing.T, s backend.JobSpec) {
 	})
 }
 
-// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also has the
-// operation's next job killed half way there. It removes both together with how they ended, and expects the third to
-// succeed.
+// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also has the operation's
+// next job killed halfway to that step. It removes both jobs and the records of their ends, and expects the third job
+// to succeed.
 func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) {
 	t.Helper()
 	killed := j.killAt(t, n, s, key, volumeOp)
@@ -134,8 +134,8 @@ func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, 
 	}
 }
 
-// killAt has a job killed before its n-th step, and removes it together with how it ended. It returns that step, or
-// "" if the job has no such step and has succeeded. A kill counts as the job's failure as little as an eviction does.
+// killAt has a job killed before its n-th step, and removes the job and the record of its end. It returns that step, or
+// "" if the job has no such step and has succeeded. Like an eviction, a kill does not count as the job's failure.
 func (j *storageJobs) killAt(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) (step string) {
 	t.Helper()
 	j.start(t, s, key, volumeOp, fmt.Sprintf("%s=%d", devenv.StorageJobKillAtEnv, n))
@@ -148,7 +148,7 @@ func (j *storageJobs) killAt(t *testing.T, n int, s backend.JobSpec, key, volume
 	return step
 }
 
-// note notes before which step a job was killed, or that it has no n-th step.
+// note records the step before which a job was killed, or that the job has no n-th step.
 func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -159,8 +159,8 @@ func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.steps[kind] = append(j.steps[kind], step)
 }
 
-// over reports whether a job of that kind is known to have fewer than n steps. After the last step, a job that was
-// not killed has only lost its result.
+// over reports whether a job of that kind is known to have fewer than n steps. A job that has no n-th step was not
+// killed, and has only lost its result.
 func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

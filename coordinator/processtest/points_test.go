@@ -21,9 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// A point is a place in the program right before or right after one side effect: a statement that writes, or a
-// request that changes something on the engine or in the object store. Its name comes from the side effect, so that
-// no point can be forgotten: TestPointsAreComplete finds a new side effect.
+// A point is a place in the program right before or right after a side effect. A side effect is a statement that
+// writes, or a request that changes something on the engine or in the object store. Its name comes from the side
+// effect, so that no point can be forgotten: TestPointsAreComplete finds a new side effect.
 
 // trap is what happens to the process at a point.
 type trap string
@@ -134,7 +134,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	after, stopped := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, name, r.Method, target)), reached)
 	if stopped {
-		// It was on its way already, so the end of the term cannot hold it back any more.
+		// The request was on its way already, so the end of the term cannot hold it back any more.
 		r = r.Clone(context.WithoutCancel(r.Context()))
 	}
 	res, err := t.next.RoundTrip(r)
@@ -248,7 +248,7 @@ func (t tracer) start(ctx context.Context, args []any) context.Context {
 	case strings.HasSuffix(name, " Save"):
 		name += " " + transition(named)
 	case strings.HasSuffix(name, " ExpireStandby"):
-		// The time of the workspace is up, or the disk fills up.
+		// The cause is that the workspace's time is up, or that the disk fills up.
 		name += fmt.Sprintf(" %s", named["cause"])
 	case strings.HasPrefix(name, "store") && len(args) > 0:
 		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
@@ -296,9 +296,9 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
-// refresh is the name of saves that change neither phase nor operation, record no archive, and decide nothing about
-// the home or about which container is frozen. They depend on the time of observations and differ from run to run, so
-// they are no points.
+// refresh is the name of saves that change neither phase nor operation, record no archive, and decide nothing about the
+// home or about which container is frozen. They depend on the time of observations and differ from run to run, so they
+// do not count as points.
 const refresh = "database store Save refresh"
 
 // transition describes a save by the row's values before and after it.
@@ -318,9 +318,9 @@ func transition(args postgres.Args) string {
 	return "refresh"
 }
 
-// decided says what a save decides about the home without changing phase or operation. The home has its archive. An
-// older archive becomes the current one. The previous archive has the volume's content, so that the volume may go. Or
-// this container may be frozen.
+// decided says what a save decides about the home without changing phase or operation. It may decide that the home has
+// its archive, that an older archive becomes the current one, that this container may be frozen, or that the volume may
+// go because the previous archive has its content.
 func decided(args postgres.Args) string {
 	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
 	changed := args["home_ctx"].(map[string]json.RawMessage)

@@ -36,7 +36,7 @@ type processConfig struct {
 	Node            string
 	Database, Redis string
 	Archive         archive.Options
-	// Installation is the one in Docker or, unless Kubernetes is nil, in Kubernetes.
+	// Installation is the name of the installation in Docker or, unless Kubernetes is nil, in Kubernetes.
 	Installation string
 	Docker       docker.Options
 	Kubernetes   *kubernetes.Options
@@ -107,7 +107,7 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
-	// Otherwise off: its containers are not among the points of other scenarios.
+	// Unless the scenario sets it, this is off, because its containers are not among the points of other scenarios.
 	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
 	s.Scarcity = scarcity.Settings{} // how much memory this host has would be chance
 	s.Archive.Keys = c.Keys

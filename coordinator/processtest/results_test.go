@@ -12,7 +12,7 @@ import (
 )
 
 // TestAJobsResultIsLost: a storage job has done its work, and is removed before the leader has read its result. The
-// next leader's job finds the finished work in the volume or in the store. No person has to decide (SPEC 12.12).
+// next leader's job finds the finished work in the volume or in the store. Nobody has to decide anything (SPEC 12.12).
 func TestAJobsResultIsLost(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A step is a part of a workspace's life. The first process is killed or stopped in one of them; every step must come
-// to its end all the same.
+// A step is a part of a workspace's life. The first process is killed or stopped in one of them; every step must be
+// completed all the same.
 type step struct {
 	name string
 	do   func(t testing.TB, h *home)
@@ -81,14 +81,14 @@ func possible() []scenario {
 // running makes a workspace whose desired state is running.
 func running(t testing.TB, in *installation) *home { return in.create(t) }
 
-// asleepOnce makes a workspace that shall sleep with an empty home.
+// asleepOnce makes a workspace that is to sleep with an empty home.
 func asleepOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredStandby)
 	return h
 }
 
-// archivedOnce makes a workspace that shall have an empty archive.
+// archivedOnce makes a workspace that is to have an empty archive.
 func archivedOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredArchived)

@@ -53,7 +53,8 @@ func isResource(e ast.Expr) bool {
 	return ok && name.Name == "Resource"
 }
 
-// changing and reading are the methods of the clients. Every method must be in one of them; a new one is in neither.
+// changing and reading list the methods of the clients. Every method must be in one of the lists, so a new one must be
+// added.
 var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach", "ContainerExecResize",

@@ -42,9 +42,9 @@ func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *
 	return h, proxy
 }
 
-// TestStoreFails: while the object store fails in any way, a workspace that shall be archived can still be opened,
-// and an archived one waits. Both say why, and nothing ends in ERROR. Everything continues by itself when the store
-// is back.
+// TestStoreFails: while the object store fails in any way, a workspace that is to be archived can still be opened, and
+// an archived one waits. Both say why, and nothing ends in ERROR. Everything continues by itself when the store is
+// back.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {

@@ -117,7 +117,7 @@ func (u *upgrade) startOld(t testing.TB) *process {
 	return startProgram(t, c.Node, u.release.Process(), c.Variable(t))
 }
 
-// keep is how many archives are kept. Releases from before versions would collect most of them.
+// keep is how many archives are kept. Releases without a version would collect most of them.
 const keep = 10
 
 func (*upgrade) keeping(c *processConfig) { c.Keep = keep }

@@ -1,5 +1,5 @@
-// Package setting has the error of a setting with a wrong value, which the package that the value is for finds. It must
-// not know which settings there are, nor where they are written.
+// Package setting defines the error for a setting with a wrong value. The package that uses the value finds the error.
+// Package setting must not know which settings there are, nor where they are written.
 package setting
 
 import "fmt"

@@ -117,10 +117,10 @@ func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, e
 	return ago, size, nil
 }
 
-// checkedSQL records the result of reading an archive, unless a job has recorded a newer one since the scrub
-// began, @took ago. The first finding of damage is a suspicion. If the second look cannot read the archive, it
-// waits for another turn, and others are read first. A request to read it now holds until the second look. A
-// missing archive that is not the current one loses its row.
+// checkedSQL records the result of reading an archive, unless a job has recorded a newer one since the scrub began,
+// @took ago. The first finding of damage is a suspicion. If the second look cannot read the archive, it waits for
+// another turn, and others are read first. A request to read the archive immediately stays in force until the second
+// look. A missing archive that is not the current one loses its row.
 const checkedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE

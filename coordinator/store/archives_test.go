@@ -133,7 +133,7 @@ func TestWhatTheScrubFindsCountsTheSecondTime(t *testing.T) {
 			t.Errorf("read meanwhile: %+v", a)
 		}
 	}
-	// A missing archive that is not the current one loses its row.
+	// An archive that is missing, and is not the current one, loses its row.
 	gone := Check{Damage: "missing", Missing: true}
 	if a := check(old, gone); a.SuspectedAt.IsZero() {
 		t.Errorf("gone, the first time: %+v", a)

@@ -140,8 +140,8 @@ SELECT FROM saved`
 // Of the JSON columns it writes only the members that differ between prev and next. Members that a newer
 // release has added stay (SPEC 12.14).
 //
-// archived, if not nil, is recorded of the archive at next's archive_key in the same statement. The damage of
-// that archive and the time of its verification come from the table of archives.
+// In the same statement Save records archived, if not nil, about the archive at next's archive_key. The damage of that
+// archive and the time of its verification come from the table of archives.
 func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 	archived *workspace.ArchiveRecord,
 ) (saved bool, err error) {

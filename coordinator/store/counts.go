@@ -52,8 +52,8 @@ type kindCount struct {
 	Count, Rows                      int64
 }
 
-// Count returns the counts. It reads a row for each kind and for each change since the last call, and no
-// workspace. If nothing was counted yet, as after a load without triggers, it calls [Store.Recount] first.
+// Count returns the counts. It reads no workspace, only a row for each kind and for each change since the last call. If
+// nothing was counted yet, as after a load without triggers, it calls [Store.Recount] first.
 func (s *Store) Count(ctx context.Context) (Counts, error) {
 	c := Counts{
 		Phases: make(map[string]int64), Operations: make(map[string]int64),

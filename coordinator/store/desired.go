@@ -92,10 +92,10 @@ type Edit struct {
 	Name, Description, Memo, ImageRef *string
 	Favourite                         *bool
 	Desired                           *workspace.DesiredState
-	// Input means that a person in the workspace asks for it to resume: that counts as the person's input, too.
+	// Input means that a person in the workspace asks for it to resume, which also counts as input of that person.
 	Input bool
-	// Asked is how long ago the change was requested, for a request that is repeated until it is granted. A
-	// later request for another state than RUNNING wins. 0: now.
+	// Asked is how long ago the change was requested, for a request that is repeated until it is granted. A later
+	// request for a state other than RUNNING wins. 0 means now.
 	Asked time.Duration
 }
 

@@ -44,8 +44,8 @@ const unmade = `doze_at < now() - @limit::interval AND NOT ` + frozen
 // unmadeWhy is the history's reason for ending a doze whose container was never frozen.
 const unmadeWhy = "its container could not be frozen"
 
-// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen: the
-// engine cannot freeze them, or they are not suitable. It returns the ids of the workspaces.
+// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen: the engine
+// cannot freeze them, or the containers are not suitable. It returns the ids of the workspaces.
 func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
 	return s.ids(ctx, "ending the dozes that were not made", `
 		WITH written AS (
@@ -57,8 +57,8 @@ func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]work
 		SELECT id FROM written`, postgres.Args{"limit": limit, "why": unmadeWhy})
 }
 
-// EndDozes ends all dozes, as when dozing is switched off. A workspace that has kept its place resumes, any
-// other one goes to STANDBY: see [Limited].
+// EndDozes ends all dozes, as when dozing is switched off. A workspace that has kept its place resumes; any other goes
+// to STANDBY: see [Limited].
 func (s *Store) EndDozes(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id, desired_state)

@@ -52,8 +52,8 @@ type Transition struct {
 	Old     string `db:"old_value"`
 	New     string `db:"new_value"`
 	Message string
-	// Cause is through what the change was made: "api", "gateway", "ttl", "disk", "memory", "limits", "cli",
-	// "controller", "gc". UserID and Username name the user who requested it, if any.
+	// Cause says what made the change: "api", "gateway", "ttl", "disk", "memory", "limits", "cli", "controller", "gc".
+	// UserID and Username name the user who requested it, if any.
 	Cause, UserID, Username string
 	// Lock and Epoch are the term of the leader that wrote it, if any.
 	Lock  string `db:"lock_name"`

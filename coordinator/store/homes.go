@@ -79,9 +79,9 @@ func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error)
 
 // Leaving describes the homes that are being moved from the disk to archives.
 type Leaving struct {
-	// Workspaces counts those in STANDBY and on their way to an archive, and Bytes is the size of their homes
-	// as far as it is known. Failed archivings do not count. Those that wait for the object store do, as others
-	// would only wait, too.
+	// Workspaces counts those in STANDBY and on their way to an archive, and Bytes is the size of their homes as far as
+	// it is known. Failed archivings do not count. Those that wait for the object store do count, because other
+	// workspaces would only wait for it, too.
 	Workspaces int
 	Bytes      int64
 }

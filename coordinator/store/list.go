@@ -93,14 +93,13 @@ type Filter struct {
 	Descending bool
 }
 
-// Cursor is a position in a list: after the workspace ID, whose value of the order is Key.
+// Cursor is a position in a list: after the workspace with that ID, whose value in the order is Key.
 type Cursor struct {
 	Key string
 	ID  workspace.ID
 }
 
-// Listed is a workspace in a list, with its value of the order. Owner is its owner's name, in lists of several
-// owners.
+// Listed is a workspace in a list, with its value in the order. Owner is its owner's name, in lists of several owners.
 type Listed struct {
 	workspace.Workspace
 	Owner string

@@ -164,7 +164,7 @@ func scans(b *testing.B, s *store.Store, st statement) (tables []string) {
 // operation is a query or a change that the product makes.
 type operation struct {
 	name string
-	// whole is the reason why it may read every row of a large table; empty: it may not.
+	// whole is the reason why the operation may read every row of a large table; if empty, it may not.
 	whole string
 	do    func(ctx context.Context) (rows int, err error)
 }

@@ -13,8 +13,8 @@ type Overview struct {
 	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, the reason of their
 	// wait and their error. Operations counts those with an operation in progress.
 	Phases, Operations, Waiting, Errors []Count
-	// Running counts against the global limit (SPEC 5). Dozing ones are frozen and do not. Deleted ones can
-	// still be undeleted.
+	// Running is the number of workspaces that count against the global limit (SPEC 5), Dozing that of frozen ones,
+	// which do not, and Deleted that of deleted ones that can still be undeleted.
 	Running, Dozing, Deleted int
 	// DeletedBytes is the space that the deleted ones take up: their archives, and homes on remaining volumes.
 	DeletedBytes int64

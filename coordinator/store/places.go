@@ -51,8 +51,8 @@ WITH w AS (
 )
 SELECT 'changed' FROM written`
 
-// countRunning queues the lock under which workspaces are counted as the first statement of the batch. The
-// caller must call done after sending the batch.
+// countRunning makes the lock under which workspaces are counted the first statement of the batch. The caller must call
+// done after sending the batch.
 func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func(), err error) {
 	select {
 	case s.running <- struct{}{}:

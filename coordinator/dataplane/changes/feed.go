@@ -12,8 +12,8 @@
 // The floor is therefore a revision that was the newest one an [Options.Window] ago. Every revision up to the floor has
 // been committed, or never will be. For updates that is certain, however long a transaction takes, because it locks the
 // row first and so gets its id before its first revision. A revision settles only when all transactions that had an id
-// by then have ended. An insert takes the revision of its new row slightly before the transaction gets its id; the
-// window covers that.
+// when it was read have ended. An insert takes the revision of its new row slightly before the transaction gets its id;
+// the window covers that.
 //
 // # What is confirmed
 //
@@ -90,7 +90,7 @@ type Subscriber interface {
 type Options struct {
 	// Poll is the time between two readings without any hint. Default: [DefaultPoll].
 	Poll time.Duration
-	// Window is how late a transaction may commit after it has taken its revision. Default: [DefaultWindow].
+	// Window is how long after taking its revision a transaction may commit. Default: [DefaultWindow].
 	Window time.Duration
 }
 

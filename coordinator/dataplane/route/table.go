@@ -222,8 +222,8 @@ func (t *Table) forget(id workspace.ID) {
 	delete(t.entries, id)
 }
 
-// recent is a bounded set of workspaces that were recently found missing. It forgets by halves, so that neither its size nor its
-// age needs a list. Its methods are called with the table's mutex held.
+// recent is a bounded set of workspaces that were recently found missing. It forgets the older half at a time, so it
+// needs no list to limit its size and its age. Its methods are called with the table's mutex held.
 type recent struct{ now, before map[workspace.ID]struct{} }
 
 // recentHalf is the size of each half.

@@ -11,9 +11,9 @@ import (
 )
 
 // Delete sets the desired state DELETED. The owner no longer sees the workspace, but can undo the deletion until its
-// files are given up. With now the files are given up immediately, even if the workspace is already deleted. Owners may
-// use now on their deleted workspaces only, administrators on any ([ErrForbidden]). Delete returns [ErrNotFound],
-// [ErrStale] and [ErrOperationInProgress].
+// files are given up. If now is set, the files are given up immediately, even if the workspace is already deleted.
+// Owners may set now only for their deleted workspaces, administrators for any ([ErrForbidden]). Delete returns
+// [ErrNotFound], [ErrStale] and [ErrOperationInProgress].
 func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool) error {
 	if !valid(a, id) {
 		return ErrNotFound

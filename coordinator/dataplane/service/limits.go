@@ -35,8 +35,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Validate reports everything that is wrong with configured limits, by the names of the settings. A configuration must
-// limit running workspaces: a value that means "no limit" here is more likely a mistake there.
+// Validate reports everything that is wrong with configured limits, under the names of the settings. A configuration
+// must limit running workspaces: a value that means "no limit" here is more likely a mistake there.
 func (l Limits) Validate() error {
 	var errs []error
 	if l.PerUser < 1 {

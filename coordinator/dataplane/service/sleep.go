@@ -18,7 +18,7 @@ import (
 // DefaultMaxKeepAwake is the default of [Service.SetMaxKeepAwake].
 const DefaultMaxKeepAwake = 8 * time.Hour
 
-// CheckMaxKeepAwake reports what is wrong with that time, by the setting's name.
+// CheckMaxKeepAwake reports what is wrong with that time, under the setting's name.
 func CheckMaxKeepAwake(d time.Duration) error {
 	if d < 0 {
 		return setting.Errorf("ttl keep_awake_max", "must be a duration, such as 8h, or 0 to refuse it, not %s", d)

@@ -30,11 +30,11 @@ const (
 type Container struct {
 	// Workspace is the workspace's id, Kind one of the kinds, and Job the job's task: archive or restore.
 	Workspace, Kind, Job string
-	// Name is the name of the container or the Pod. ID differs between two of the same name.
+	// Name is the name of the container or the Pod. Two of the same name have different IDs.
 	Name, ID string
-	// State is one of the states, and Term the leader's term that made the container.
+	// State is one of the states, and Term is the term of the leader that made the container.
 	State, Term string
-	// Address is where the network reaches it; empty until that is known.
+	// Address is the container's address on the network; empty until that is known.
 	Address string
 }
 

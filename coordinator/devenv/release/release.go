@@ -47,8 +47,8 @@ var All = []Past{
 	{Commit: "82b487a", Version: "0.1.0", Schema: 13},
 }
 
-// Last is the newest one. The present source must run beside it, and it must run after the present source
-// (CONTRIBUTING).
+// Last is the newest one. The present source must be able to run beside it, and it must be able to run after the
+// present source has run (CONTRIBUTING).
 func Last() Past { return All[len(All)-1] }
 
 // Config is the configuration of a process of an older release.
@@ -59,7 +59,7 @@ type Config struct {
 	// GCDelay is how long it keeps unneeded archives, and how old an unfinished upload may get. GCInterval is the
 	// time between its collections.
 	GCDelay, GCInterval time.Duration
-	// Keep is how many archives of a workspace are kept; releases from before versions keep one.
+	// Keep is how many archives of a workspace are kept; releases without a version keep one.
 	Keep int
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A private engine runs containers that reach one another, and every process of it ends with it, even if it is
-// killed. Neither its bridge nor its mounts are visible outside.
+// A private engine runs containers that reach one another, and all its processes end with it, even if it is killed.
+// Neither its bridge nor its mounts are visible outside.
 func TestEngineEndsWithoutATrace(t *testing.T) {
 	s := server.Durable(t.TempDir(), "docker")
 	engine, err := server.StartEngine(s, true)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGivingAwayWhatVanishes: the folder of a server that is still ending changes.
+// TestGivingAwayWhatVanishes: the folder of a server that is still ending changes meanwhile.
 func TestGivingAwayWhatVanishes(t *testing.T) {
 	c := &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid())}
 	dir := t.TempDir()

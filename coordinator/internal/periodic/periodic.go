@@ -1,6 +1,6 @@
 // Package periodic calls a function at an interval. The TTL runner, the garbage collector and the activity buffer use
 // it. It owns the timing and the log lines. An error or a panic skips only one call, and a lasting fault is logged once
-// (SPEC 5). It must not retry before the next interval, nor limit the time of a call.
+// (SPEC 5). It must not retry before the next interval, nor limit how long a call takes.
 package periodic
 
 import (
@@ -84,7 +84,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// RunNow is [Loop.Run] with the first call at once. It returns nil.
+// RunNow is [Loop.Run], but makes the first call immediately. It returns nil.
 func (l *Loop) RunNow(ctx context.Context) error {
 	l.Wake()
 	l.Run(ctx)

@@ -138,7 +138,7 @@ func (j job) waits() bool {
 	})
 }
 
-// used is the resources used since the previous look. If written is unknown, it is -1 and writes is 0.
+// used holds the resources used since the previous look. If written is unknown, it is -1 and writes is 0.
 type used struct {
 	cpu             time.Duration
 	written, writes int64
@@ -161,7 +161,7 @@ func (j job) since(before *Sample) (u used) {
 }
 
 // find returns the process as it was before. It returns a zero process if the process is new, or if the id belonged to
-// a different process: figures only grow.
+// a different process, which shows in figures that have become smaller.
 func (s Sample) find(p Process) Process {
 	i := slices.IndexFunc(s.Processes, func(was Process) bool { return was.PID == p.PID && was.Session == p.Session })
 	if i < 0 || s.Processes[i].CPU > p.CPU || s.Processes[i].Written > p.Written {

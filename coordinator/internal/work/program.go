@@ -8,9 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An application starts its own helpers, such as language servers, which never count, and for people the programs that
-// they debug, which do. Both are in its session and have no terminal. A debugged program is a file of the person's own,
-// or was started by a debugger.
+// An application starts helpers of its own, such as language servers, which never count. For people it also starts the
+// programs that they debug, which do count. Both are in its session and have no terminal. A debugged program is a file
+// of the person's own, or was started by a debugger.
 
 // debuggers are programs that run only while a person debugs.
 var debuggers = []string{

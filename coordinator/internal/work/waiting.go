@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do that, those
-// of Node every few seconds.
+// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do that; programs
+// of Node do it every few seconds.
 const wakeUp = 8
 
 // Inside holds observations that are possible only inside a container: which of its programs listen, and when something
@@ -26,8 +26,8 @@ type Inside struct {
 	Printed map[int]int64
 }
 
-// produces reports whether the job has written more than waiting and answering takes. A listening program produces
-// only its output on its terminal. Any other program produces everything except the writes with which it wakes
+// produces reports whether the job has written more than is needed for waiting and answering. A listening program
+// produces only its output on its terminal. Any other program produces everything except the writes with which it wakes
 // itself. Unknown writes count. The port of the debugger does not count as one on which a debugged program answers.
 func (l look) produces(j job, u used, debugged bool) bool {
 	if l.Inside == nil || l.before.Inside == nil {
@@ -83,7 +83,7 @@ var (
 const maxArgs = 4000
 
 // comparableArgs returns a command line in a form in which two views of it can be compared. The tools that show
-// processes replace control characters and unknown letters by a blank or a question mark, and moby merges several
+// processes replace control characters and unknown letters with a blank or a question mark, and moby merges successive
 // blanks.
 func comparableArgs(args string) string {
 	fields := strings.FieldsFunc(args, func(r rune) bool { return r <= ' ' || r > '~' || r == '?' })

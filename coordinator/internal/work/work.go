@@ -1,10 +1,10 @@
 // Package work decides whether an unused workspace is working, from two looks at it (SPEC 6). It owns what counts as
 // work, and the settings for that. Judging is pure: it does no I/O and does not read the clock. Package backend looks,
-// and package ttl asks. Only [Notebooks] uses the network. Nothing believes more of what a workspace says than SPEC 6
-// allows.
+// and package ttl asks. Only [Notebooks] uses the network. The package believes a workspace's own statements only as
+// far as SPEC 6 allows.
 //
-// The difference between working and waiting was measured on a Docker engine 20.10 with procps 4.0.2. The looks were 20
-// s apart, and each command was typed into a shell on its own terminal:
+// The difference between working and waiting was measured on Docker Engine 20.10 with procps 4.0.2. The looks were 20 s
+// apart, and each command was typed into a shell on its own terminal:
 //
 //	foreground job                     bytes written   CPU (ms/s)
 //	while :; do date; sleep 1; done    29 /s           2, in children that have ended
@@ -17,7 +17,7 @@
 //	while :; do sleep 1; done          0               1
 //
 // A waiting program of Node wakes itself every few seconds by writing 8 bytes to an eventfd, and a server that answers
-// writes to sockets. Neither is work (waiting.go).
+// writes to sockets. Neither counts as work (waiting.go).
 //
 // So two figures reveal work. The bytes that a job has written (/proc/PID/io: terminal, files and sockets, including
 // those of its ended children) reveal printing, downloading and building. CPU time reveals computing. Both are zero for
@@ -27,8 +27,8 @@
 //
 // Programs that people debug stay in that session, as children of the application, and so do language servers and other
 // helpers. Their files distinguish them (program.go): Run and Debug of code-server 4.139 runs "node ./app.js", and all
-// helpers have files of the editor or its extensions. At a breakpoint a program writes and computes nothing, and does
-// not work.
+// helpers have files of the editor or its extensions. A program at a breakpoint writes and computes nothing, and so
+// does not count as working.
 package work
 
 import (
@@ -59,8 +59,8 @@ const BusyLabel = "codehub.busy"
 
 // Settings define what counts as work.
 type Settings struct {
-	// CPU is the CPU time per second from which a program works that writes nothing, or runs in the background. The
-	// application's own CPU time never counts. Default: [DefaultCPU].
+	// CPU is the CPU time per second from which a program counts as working if it writes nothing or runs in the
+	// background. The application's own CPU time never counts. Default: [DefaultCPU].
 	CPU time.Duration
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: [DefaultCap].
@@ -108,8 +108,8 @@ type Sample struct {
 	At time.Time
 	// Container identifies the container's incarnation: only samples of the same incarnation can be compared.
 	Container string
-	// Processes are all processes of the container; Main is the process id of the one that the engine has started, or
-	// of its init.
+	// Processes are all processes of the container; Main is the id of the process that the engine has started, or of
+	// its init.
 	Processes []Process
 	Main      int
 	// Terminals says that the backend can tell which programs are in the foreground of terminals. Otherwise nothing is
@@ -121,7 +121,7 @@ type Sample struct {
 	Label Answer
 	// Kernel is the name of a busy notebook kernel, or empty if none is known.
 	Kernel string
-	// Inside is what its own kernel tables say; nil if unknown.
+	// Inside is what the kernel tables inside the container say; nil if unknown.
 	Inside *Inside
 	// KernelsUnknown says that the application has not reported in time whether a kernel is busy.
 	KernelsUnknown bool
@@ -251,9 +251,9 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// jobInForeground: the foreground program of a terminal computes, or since the previous look it has written more than
-// waiting and answering takes. The shell counts together with its job, because its figures include those of ended
-// children, which are all the programs of a loop.
+// jobInForeground: the foreground program of a terminal computes, or it has written more since the previous look than
+// is needed for waiting and answering. The shell counts together with its job, because its figures include those of
+// ended children, which are all the programs of a loop.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false

@@ -11,7 +11,7 @@ import (
 
 var began = time.Unix(1_000_000, 0)
 
-// after returns a look so many seconds later, at an application with a shell on a terminal and the given processes.
+// after returns a look that many seconds later, at an application with a shell on a terminal and the given processes.
 func after(seconds int, more ...Process) Sample {
 	return Sample{
 		At: began.Add(time.Duration(seconds) * time.Second), Container: "c", Main: 10, Terminals: true,

@@ -129,10 +129,9 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	return nil
 }
 
-// RedeemTicket uses up the ticket and starts a session, with the given token, for the ticket's workspace. It
-// returns [ErrNotFound] if id is another workspace, if browser is the hash of another secret, or if the ticket
-// has expired; that uses up the ticket as well. The session ends with its parent session, at the latest when
-// that expires.
+// RedeemTicket uses up the ticket and starts a session, with the given token, for the ticket's workspace. It returns
+// [ErrNotFound] if id is another workspace, if browser is the hash of another secret, or if the ticket has expired;
+// that, too, uses up the ticket. The session ends with its parent session, at the latest when that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
 	Session, error) {
 	if err := PeopleOnly(ctx); err != nil {

@@ -170,8 +170,8 @@ func (d *seconds) ScanFloat64(n pgtype.Float8) error {
 	return nil
 }
 
-// ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that succeeded, or that failed
-// for another reason than the password.
+// ClearSignIn takes back the failure that CountSignIn has counted for a sign-in that succeeded, or that failed for a
+// reason other than the password.
 func (s *Store) ClearSignIn(ctx context.Context, counters []SignInCounter) error {
 	batch := &pgx.Batch{}
 	for _, c := range counters {

@@ -33,7 +33,7 @@ func (u User) Disabled() bool { return !u.DisabledAt.IsZero() }
 // userColumns are the columns of a [User].
 const userColumns = `id, username, role, password_hash, disabled_at, created_at, max_running, max_workspaces`
 
-// user runs a query that returns at most one user. doing begins its errors.
+// user runs a query that returns at most one user. doing is the beginning of its error messages.
 func (s *Store) user(ctx context.Context, doing, sql string, args ...any) (User, error) {
 	return postgres.SelectOne(ctx, s.DB, doing, postgres.RowToStruct[User], sql, args...)
 }
@@ -149,9 +149,9 @@ func (c UserChange) details() map[string]any {
 // ErrLastAdministrator refuses to disable or demote the only enabled administrator.
 var ErrLastAdministrator = errors.New("the last administrator")
 
-// lockUserSQL locks the user's row in a statement of its own, so that the next one sees a session that
-// AddSession was starting at the time. With @demotes it also locks the rows of all administrators, in one
-// order: of two concurrent changes, the second one sees the result of the first.
+// lockUserSQL locks the user's row in a statement of its own, so that the next one sees a session that AddSession was
+// starting at the time. With @demotes it also locks the rows of all administrators, in a fixed order: of two concurrent
+// changes, the second one sees the result of the first.
 const lockUserSQL = `
 SELECT id FROM users WHERE id = @id OR @demotes AND role = 'admin' AND disabled_at IS NULL
 ORDER BY id FOR UPDATE`

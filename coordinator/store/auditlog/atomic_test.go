@@ -115,7 +115,7 @@ type change struct {
 	before func() // prepares the state, or nil
 	do     func(context.Context) error
 	action audit.Action
-	// details are the entry's as JSON, "" for any.
+	// details are the details of the entry as JSON, "" for any.
 	details string
 	// again means that repeating the request counts as a new change instead of none.
 	again bool
@@ -260,8 +260,8 @@ func (c *changes) fingerprint() string {
 		(SELECT COALESCE(string_agg(t::text, '' ORDER BY id), '') FROM audit_log t))`)
 }
 
-// crashes end the session's server process, as a crash does: right before an entry is written, and after that
-// before the commit.
+// crashes end the session's server process, as a crash does: one right before an entry is written, the other between
+// that and the commit.
 var crashes = []struct{ name, trigger string }{
 	{"before the entry", `CREATE TRIGGER crash BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION crash()`},
 	{"before the commit", `CREATE CONSTRAINT TRIGGER crash AFTER INSERT ON audit_log DEFERRABLE INITIALLY DEFERRED

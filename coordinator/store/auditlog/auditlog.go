@@ -64,7 +64,7 @@ type Entry struct {
 	Details map[string]any
 }
 
-// Cursor is a position among the entries: older than the entry with that time and id.
+// Cursor is a position in a list: it selects the entries that are older than the one with that time and id.
 type Cursor struct {
 	At time.Time
 	ID int64

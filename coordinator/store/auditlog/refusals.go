@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// The number of refusals that a process writes: so many at once, and then one per interval. Anyone can cause
-// refusals, and they must not fill the table. The next entry says how many were left out.
+// How many refusals a process writes: RefusalsAtOnce in a burst, and then one per interval. Anyone can cause refusals,
+// and they must not fill the table. The next entry says how many were left out.
 const (
 	RefusalsAtOnce  = 100
 	refusalInterval = 10 * time.Second
@@ -25,7 +25,7 @@ type refusals struct {
 	outage *outage.Reporter
 	mu     sync.Mutex
 	rate   *rate.Limiter
-	// leftOut counts the omitted ones since the last written one.
+	// leftOut counts the entries omitted since the last written one.
 	leftOut int
 }
 

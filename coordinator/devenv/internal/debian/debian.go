@@ -114,7 +114,7 @@ func Version(ctx context.Context, root string) string {
 	if of == "" {
 		return contract.Release + "+dev"
 	}
-	// Debian takes no hyphen in it.
+	// Debian allows no hyphen in it.
 	return contract.Release + "+git" + revision.Time(ctx, root).UTC().Format("20060102150405") + "." + strings.ReplaceAll(of, "-", ".")
 }
 

@@ -1,8 +1,7 @@
 // Package run is `make run`: CodeHub on this machine, with private servers.
 //
-// It ends everything that it has started, and nothing else. Data stays in .codehub for
-// the next run. It must not know how a server is started or supervised: that is package
-// server's.
+// It ends everything that it has started, and nothing else. Data stays in .codehub for the next run. It must not know
+// how a server is started or supervised, which is the task of package server.
 package run
 
 import (
@@ -67,7 +66,7 @@ func Run(ctx context.Context, root string, out io.Writer) error {
 		return err
 	}
 	r := newRunner(root, dir, settings, st, out)
-	// In any case, started programs end.
+	// Whatever happens, the programs that were started end.
 	defer r.servers.stop()
 	if err := r.install(ctx); err != nil {
 		return err

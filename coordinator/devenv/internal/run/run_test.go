@@ -159,7 +159,7 @@ func TestStateIsStable(t *testing.T) {
 	}
 }
 
-// An engine with a network of its own is refused: nothing would be reached.
+// An engine with a network of its own is refused, because its containers could not be reached.
 func TestReach(t *testing.T) {
 	for _, c := range []struct {
 		info system.Info
@@ -239,7 +239,7 @@ func TestTheEnvironmentForCommands(t *testing.T) {
 	}
 }
 
-// withoutSettings hides the variables for `make run` in the environment of the tests from [Run].
+// withoutSettings hides from [Run] the variables for `make run` in the environment of the tests.
 func withoutSettings(t *testing.T) {
 	t.Helper()
 	if _, err := readSettings(func(name string) string { t.Setenv(name, ""); return "" }); err != nil {
