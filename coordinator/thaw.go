@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// thawTimeout bounds the thaw at the stop of a process.
+	// thawTimeout limits how long a process thaws containers when it stops.
 	thawTimeout = 5 * time.Second
 	// thawing is how many containers are thawed concurrently.
 	thawing = 8
 )
 
-// ThawAll ends all dozes, and thaws the containers of the workspaces that run on (SPEC 3). A workspace for which no running place is
-// free goes to sleep, frozen as it is. It returns how many dozed, and an error for each container that could not be thawed. No process needs to
-// lead: an older release, which knows of no doze, may come next.
+// ThawAll ends all dozes, and thaws the containers of the workspaces that keep running (SPEC 3). A workspace for which
+// no running place is free goes to sleep without being thawed. It returns how many workspaces dozed, and an error for
+// each container that could not be thawed. No process needs to lead: an older release, which does not know about
+// dozing, may come next.
 func ThawAll(ctx context.Context, s store.Limited, f backend.Freezer) (dozed int, err error) {
 	found, err := s.Frozen(ctx)
 	if err != nil {
@@ -67,10 +68,10 @@ func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.I
 	return errors.Join(errs...)
 }
 
-// endDozes ends all dozes at the stop of this process if no other process supports dozing, because the next one may be
-// of a release that does not. While another one does, as in a rolling restart, nothing changes. endDozes runs after
-// this process has recorded that it writes no more activity, so of two processes that stop together the later one ends
-// the dozes.
+// endDozes ends all dozes when this process stops, unless another process supports dozing: the next process may be of a
+// release that does not. While another one supports it, as in a rolling restart, nothing changes. endDozes runs after
+// this process has recorded that it writes no more activity, so if two processes stop together, the later one ends the
+// dozes.
 func (c *Coordinator) endDozes() {
 	if c.backend.Freezer == nil || c.Refused() != nil {
 		return

@@ -118,7 +118,8 @@ func TestAStopEndsDozesUnlessAnotherProcessSupportsThem(t *testing.T) {
 	}
 }
 
-// TestAStopLeavesRunningWhatHasAPlace: of the frozen workspaces as many run on as there are places, those first that began to doze last.
+// TestAStopLeavesRunningWhatHasAPlace: as many frozen workspaces keep running as there are places, beginning with those
+// that dozed off last.
 func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
 	t.Parallel()
 	o := options(t, devenv.PostgreSQL(t), "one")
@@ -146,7 +147,7 @@ func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatStopTheLaterOneEndsDozes: in any order, and at the same time.
+// TestOfTwoThatStopTheLaterOneEndsDozes: whether two processes stop in either order or at the same time.
 func TestOfTwoThatStopTheLaterOneEndsDozes(t *testing.T) {
 	t.Parallel()
 	database := devenv.PostgreSQL(t)

@@ -170,8 +170,8 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	}
 }
 
-// mayLead reports whether the schema, which is up to date, lets a release lead. The last release may: a change that
-// would prevent that waits for the release after this one (CONTRIBUTING).
+// mayLead reports whether the schema, which is up to date, lets a release lead. The last release must be allowed to: a
+// change that would prevent that waits for the release after this one (CONTRIBUTING).
 func mayLead(t testing.TB, pool *pgxpool.Pool, past release.Past) bool {
 	t.Helper()
 	lead := postgrestest.Value[int](t, pool, `SELECT lead FROM schema_requirements`)

@@ -24,8 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// neighbours are the workspaces of some users, under limits that they would always exceed if nothing enforced
-// them.
+// neighbours are the workspaces of some users, who would always exceed the limits if nothing enforced them.
 type neighbours struct {
 	limits Limits
 	fence  postgres.Fence
@@ -34,7 +33,7 @@ type neighbours struct {
 	rows   []workspace.ID
 }
 
-// process is one of several that write at the same time.
+// process is one of several processes that write concurrently.
 type process struct {
 	*neighbours
 	Limited
@@ -50,13 +49,12 @@ func (p process) any() workspace.ID {
 // viewer is an administrator: every process may change every workspace.
 func (p process) viewer() Viewer { return Viewer{All: true, Through: "api"} }
 
-// knowsLimits tosses a coin: an older release, and a writer that bypasses the service layer, knows no limits.
+// knowsLimits tosses a coin: older releases and writers that bypass the service layer know no limits.
 func (p process) knowsLimits() bool { return p.random.IntN(2) == 0 }
 
 func choose[T any](p process, all ...T) T { return all[p.random.IntN(len(all))] }
 
-// moves are all statements that write a column on which a workspace's place depends, by their names in the
-// source.
+// moves has every statement that writes a column on which a workspace's place depends, keyed by its name in the source.
 var moves = map[string]func(ctx context.Context, p process) error{
 	"updateSQL": func(ctx context.Context, p process) error {
 		desired := choose(p, workspace.DesiredRunning, workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived)
@@ -163,7 +161,7 @@ var moves = map[string]func(ctx context.Context, p process) error{
 	},
 }
 
-// observed is what the controller may find: usually the desired state, sometimes any other.
+// observed returns what the controller may find: usually the desired state, sometimes another one.
 func (p process) observed(w workspace.Workspace) workspace.Workspace {
 	w.Operation, w.OpStartedAt, w.ErrorReason = workspace.OpNone, time.Time{}, ""
 	w.Phase = workspace.Phase(w.DesiredState)
@@ -200,8 +198,7 @@ func reopen(t *testing.T, s *Store) *Store {
 // TestNothingTakesAPlaceBeyondTheLimits: two processes make random writes at the same time.
 func TestNothingTakesAPlaceBeyondTheLimits(t *testing.T) {
 	names := slices.Sorted(maps.Keys(moves))
-	// The statements that lead to a doze without a place are likely; otherwise few sequences would get that
-	// far.
+	// Statements that lead to a doze without a place are chosen more often; otherwise few sequences would get that far.
 	likely := append(slices.Repeat([]string{"dozeSQL", "saveSQL", "saveSQL", "updateSQL"}, 6), names...)
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		s := open(t)
@@ -283,7 +280,7 @@ func TestEveryStatementThatMovesAPlaceIsTried(t *testing.T) {
 	}
 }
 
-// literals are the texts in each constant and function of a file.
+// literals returns the string literals in each constant and function of a file.
 func literals(f *ast.File) map[string]string {
 	all := make(map[string]string)
 	add := func(name string, n ast.Node) {

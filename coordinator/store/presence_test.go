@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Only a change is written, as every gateway reports the same again and again.
+// Only changes are written, because every gateway keeps reporting the same state.
 func TestThePageActivityIsWrittenOnce(t *testing.T) {
 	s := open(t)
 	w := add(t, s, addUser(t, s))

@@ -10,9 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// retryPullSQL gives a workspace that waits for another attempt to pull its image a recovery without a choice,
-// so that the controller tries again immediately. No trigger wakes the controller for that, so the statement
-// does.
+// retryPullSQL writes a recovery without a choice to a workspace that waits for another attempt to pull its image, so
+// that the controller tries again immediately. No trigger wakes the controller for that, so the statement does.
 const retryPullSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id FROM workspaces
@@ -27,9 +26,9 @@ WITH w AS (
 )
 SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'changed' ELSE 'unchanged' END`
 
-// RetryPull requests another immediate attempt to pull the image of a workspace that should run and waits for
-// one. The attempt is named id. It returns the workspace afterwards. The outcome is [Unchanged], and nothing
-// was written, if the workspace does not wait for that.
+// RetryPull requests an immediate attempt to pull the image of a workspace that should run and is waiting for the next
+// attempt. The requested attempt is named id. RetryPull returns the workspace afterwards. The outcome is [Unchanged],
+// and nothing was written, if the workspace is not waiting for an attempt.
 func (s *Store) RetryPull(ctx context.Context, v Viewer, id workspace.ID, attempt string) (workspace.Workspace, Outcome, error) {
 	w, outcome, err := s.change(ctx, false, id, retryPullSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "if_revision": v.IfRevision,

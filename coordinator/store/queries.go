@@ -26,11 +26,11 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 
 // Protection is what the garbage collector must know about a workspace (SPEC 7).
 type Protection struct {
-	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over
-	// Unhealthy, which protects everything, also of a deleted workspace until then. A workspace is Unhealthy if
-	// policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is pending, whichever
-	// archive that concerns. It is also Unhealthy if the current archive is damaged or may be: an older one may
-	// be the best that is left.
+	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over Unhealthy,
+	// which protects everything, including what a deleted workspace has until then. A workspace is Unhealthy if
+	// policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is pending, whichever archive
+	// that concerns. It is also Unhealthy if the current archive is damaged or may be: an older one may be the best
+	// that is left.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making one.
 	ArchiveKey, ArchiveOpID string
@@ -50,8 +50,8 @@ type Protection struct {
 	DeleteNow  bool
 }
 
-// Undeletable returns for how long the archives of a deleted workspace stay, so that its deletion can be
-// undone; zero for any other workspace, and once they may go.
+// Undeletable returns how much longer the archives of a deleted workspace stay so that its deletion can be undone. It
+// returns zero for any other workspace, and once the archives may be deleted.
 func (p *Protection) Undeletable(window time.Duration) time.Duration {
 	if !p.Deleted || p.DeleteNow || !p.CollectedAt.IsZero() || p.Phase == workspace.PhaseDeleted {
 		return 0

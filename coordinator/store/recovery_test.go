@@ -49,7 +49,7 @@ func TestRecoverClearsTheErrorThatWasJudgedAndNoOther(t *testing.T) {
 	}
 }
 
-// A workspace in ERROR holds no place. From its recovery on it holds one, or is not meant to run.
+// A workspace in ERROR holds no place. From its recovery on it holds one, or it should not run.
 func TestARecoveryNeverExceedsTheLimits(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

@@ -15,11 +15,11 @@ const ofWorkspace = `EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_i
 // Scrub counts the archives to read back (SPEC 7): those of workspaces that are not deleted.
 type Scrub struct {
 	Archives, Bytes int64
-	// Unread counts those that were never read back. OldestRead is the longest ago that one was last read back;
-	// zero if none was.
+	// Unread counts those that were never read back. OldestRead is when the archive that was not read back for the
+	// longest time was last read back; zero if none ever was.
 	Unread     int64
 	OldestRead time.Time
-	// Left counts those that an administrator has requested to read now, and that were not read yet.
+	// Left counts those that an administrator has asked to read back now and that have not been read yet.
 	Left, LeftBytes int64
 }
 
@@ -49,8 +49,8 @@ func (s *Store) RequestScrub(ctx context.Context) error {
 	return nil
 }
 
-// RequestedArchive returns an archive of [Store.RequestScrub] that is due: one not read since the request, or
-// suspected for that long. ok is false when there is none.
+// RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it was not read since the request,
+// and if it is suspected, it has been so for at least the given time. ok is false when there is none.
 func (s *Store) RequestedArchive(ctx context.Context, suspected time.Duration) (a Archive, ok bool, err error) {
 	return one(s.archives(ctx, "looking for an archive that is to be read now", `
 		SELECT `+archiveColumns+` FROM archives a

@@ -1,8 +1,8 @@
-// Package store is the coordinator's access to the workspaces in PostgreSQL. It owns the queries of their rows,
-// their history and the related records. It must not decide which desired states are allowed (package service)
-// or what to do next (packages reconcile and planner). The rules that must hold under concurrency,
-// compare-and-swap, fencing and limits, hold inside its statements. Package postgres owns the connections and
-// the schema, package accounts users and sessions.
+// Package store gives the coordinator access to the workspaces in PostgreSQL. It owns the queries of their rows, their
+// history and the related records. It must not decide which desired states are allowed (package service) or what to do
+// next (packages reconcile and planner). Its statements enforce the rules that must hold under concurrency:
+// compare-and-swap, fencing and limits. Package postgres owns the connections and the schema, package accounts users
+// and sessions.
 package store
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Store is the coordinator's queries about workspaces, on a database. It is safe for concurrent use.
+// Store runs the coordinator's queries about workspaces on a database. It is safe for concurrent use.
 type Store struct {
 	*postgres.DB
 	pool *pgxpool.Pool
@@ -22,7 +22,7 @@ type Store struct {
 	running chan struct{}
 }
 
-// Open returns a Store on the database with that address; see [postgres.Open].
+// Open returns a Store on the database at that address; see [postgres.Open].
 func Open(dsn string, o postgres.Options) (*Store, error) {
 	db, err := postgres.Open(dsn, o)
 	if err != nil {

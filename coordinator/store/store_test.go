@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// migrated returns the URL of a migrated database of the test's own.
+// migrated returns the URL of a migrated database that only this test uses.
 var migrated = postgrestest.Migrated(func(dsn string) (*Store, error) { return Open(dsn, postgres.Options{}) })
 
 // open returns a store on a fresh, migrated database.

@@ -22,8 +22,8 @@ func (s *Store) Frozen(ctx context.Context) ([]Frozen, error) {
 		WHERE watched AND phase = 'RUNNING' AND (doze_at IS NOT NULL OR `+frozen+`) ORDER BY id`)
 }
 
-// ToThaw returns the workspaces that should run and whose containers this program has frozen since they
-// started: some may still be frozen. With an id it returns at most that one.
+// ToThaw returns the workspaces that should run and whose containers this program has frozen since they started: some
+// may still be frozen. With an id it returns at most that workspace.
 func (s *Store) ToThaw(ctx context.Context, id workspace.ID) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces to thaw", `
 		SELECT id FROM workspaces WHERE watched AND doze_at IS NULL AND (home_ctx ? 'dozed' OR `+frozen+`) AND `+runs+`

@@ -49,7 +49,7 @@ func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 			t.Fatalf("Save = %v, %v", saved, err)
 		}
 		got := read(t, s, w.ID)
-		// A condition that this release does not know is one of those that it reads, too.
+		// The conditions that this release reads include one that it does not know.
 		if !reflect.DeepEqual(got.HomeCtx, next.HomeCtx) || !reflect.DeepEqual(got.Conditions, next.Conditions) ||
 			!reflect.DeepEqual(got.Waiting, next.Waiting) || !reflect.DeepEqual(got.Progress, next.Progress) {
 			t.Fatalf("saved %+v, read %+v", next, got)
@@ -88,7 +88,7 @@ func columnsOf(t testing.TB, s *Store, id workspace.ID) (out raw) {
 	return out
 }
 
-// kept fails the test unless all members of newer releases are in after as they were.
+// kept fails the test unless after has all members of newer releases, unchanged.
 func kept(t testing.TB, what string, before, after map[string]any) {
 	t.Helper()
 	for name, v := range before {

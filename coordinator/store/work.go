@@ -14,8 +14,8 @@ import (
 // Unused is a running workspace that was not used recently.
 type Unused struct {
 	ID workspace.ID
-	// UsedAt is its last use or its start or, while its owner keeps it awake, the time of a use that would keep
-	// it awake for as long.
+	// UsedAt is its last use or its start. While its owner keeps it awake, it is the time of a use that would keep it
+	// awake for just as long.
 	UsedAt time.Time
 	// QuietSince is its last use or its start.
 	QuietSince time.Time
@@ -34,8 +34,7 @@ type Unused struct {
 func (u *Unused) MarkUnreadable(err error) { u.Unreadable = err }
 
 const (
-	// usedAt is the time from which the @ttl is counted. Keeping a workspace awake has the effect of a use that
-	// much later.
+	// usedAt is the time from which the @ttl is counted. Keeping a workspace awake has the same effect as a later use.
 	usedAt = `GREATEST(last_access_at, phase_changed_at, keep_awake_until - @ttl::interval)`
 	// quietSince is the key of the index of running workspaces.
 	quietSince = `GREATEST(last_access_at, phase_changed_at)`
@@ -77,9 +76,9 @@ const (
 		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
 )
 
-// Unused returns the running workspaces that were neither used nor started within idle and are meant to run,
-// the longest unused first, and the database's time. It returns at most limit that follow after; the zero value
-// starts at the beginning. ttl is that of [Unused.UsedAt].
+// Unused returns the running workspaces that were neither used nor started within idle and are meant to run, the
+// longest unused first, and the database's time. It returns at most limit of them, those that follow the workspace
+// after; the zero value starts at the beginning. ttl is used to compute [Unused.UsedAt].
 func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (
 	all []Unused, now time.Time, err error) {
 	from := after.QuietSince
@@ -98,15 +97,15 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 	return all, now, err
 }
 
-// LongestDozing returns dozing workspaces without an operation in progress, the longest dozing first: they give
-// up their memory first. It returns at most limit, less the number of those that are already on their way from
+// LongestDozing returns dozing workspaces without an operation in progress, the longest dozing first: they give up
+// their memory first. It returns at most limit, less the number of workspaces that are already on their way from
 // RUNNING to STANDBY: they will free memory, too.
 func (s *Store) LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that doze longest", longestDozingSQL, postgres.Args{"limit": limit})
 }
 
-// Announce writes Busy and SleepAt of the workspaces. It skips those that were used or changed since
-// [Store.Unused] returned them, and all if the epoch is no longer f's.
+// Announce writes Busy and SleepAt of the workspaces. It skips those that were used or changed since [Store.Unused]
+// returned them, and skips all if the epoch is no longer f's.
 func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []Unused) error {
 	if len(all) == 0 {
 		return nil

@@ -73,7 +73,8 @@ func From(ctx context.Context, o *workspace.Origin) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: o.Trace})
 }
 
-// Join returns ctx for work done for the request of another context, whose end does not matter.
+// Join returns ctx with the request and trace of another context, for work done for that request. The end of the other
+// context does not matter.
 func Join(ctx, request context.Context) context.Context {
 	if id, ok := request.Value(requestKey{}).(func() string); ok {
 		ctx = WithRequest(ctx, id)

@@ -61,7 +61,7 @@ func (t *Tracer) Close() {
 	}
 }
 
-// Link records in the trace of ctx that it waits for the work of span, unless span already belongs to that trace.
+// Link records in the trace of ctx that its work waits for the work of span, unless span already belongs to that trace.
 func Link(ctx context.Context, span trace.Span) {
 	waits, of := trace.SpanFromContext(ctx), span.SpanContext()
 	if of.IsValid() && waits.SpanContext().TraceID() != of.TraceID() {

@@ -17,7 +17,7 @@ import (
 const Timeout = 5 * time.Minute
 
 // The first and the longest time between two evaluations of a condition. Many tests poll at the same time: polling more
-// often takes the processor from the work that they wait for.
+// often would take processor time from the work that they wait for.
 const (
 	intervalMin = time.Millisecond
 	intervalMax = 250 * time.Millisecond
@@ -25,7 +25,7 @@ const (
 
 var errFalse = errors.New("it is still false")
 
-// Until evaluates condition until it is true. After [Timeout] it fails the test with what.
+// Until evaluates condition until it is true. After [Timeout] it fails the test and reports what it waited for.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	For(t, what, func() error {
@@ -36,7 +36,8 @@ func Until(t testing.TB, what string, condition func() bool) {
 	})
 }
 
-// For calls try until it returns nil. After [Timeout] it fails the test with what and the last error.
+// For calls try until it returns nil. After [Timeout] it fails the test and reports what it waited for and the last
+// error.
 func For(t testing.TB, what string, try func() error) {
 	t.Helper()
 	timeout := time.After(Timeout)

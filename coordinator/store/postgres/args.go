@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Args are the named arguments of a statement: [pgx.StrictNamedArgs], except that each statement is parsed only
-// once. Parsing a long one takes as long as all other work of the client.
+// Args are the named arguments of a statement: [pgx.StrictNamedArgs], except that each statement is parsed only once.
+// Parsing a long statement takes as long as everything else that the client does.
 type Args map[string]any
 
 // positional is a statement with $1, $2 and so on, and the names of these arguments.

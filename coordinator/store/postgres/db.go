@@ -1,7 +1,7 @@
-// Package postgres is the access to the database that the processes share. It owns its connections and their
-// limits, the schema and its migrations, and the notifications about changes. It also owns what processes agree
-// on through their sessions: locks, fences, and the list of processes. It must not read or write a workspace or
-// a user: packages store and accounts do.
+// Package postgres gives access to the database that the processes share. It owns the connections and their limits, the
+// schema and its migrations, and the notifications about changes. It also owns what processes agree on through their
+// sessions: locks, fences, and the list of processes. It must not read or write a workspace or a user: packages store
+// and accounts do that.
 package postgres
 
 import (
@@ -23,22 +23,22 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// connectTimeout bounds the establishment of a connection when the DSN does not set connect_timeout.
+// connectTimeout limits how long connecting may take, unless the DSN sets connect_timeout.
 const connectTimeout = 5 * time.Second
 
-// peerLimits are the times after which a lost server is noticed: about ten seconds (SPEC 5).
+// peerLimits make the client notice a lost server after about ten seconds (SPEC 5).
 var peerLimits = dialer.Limits{
 	Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	Unacknowledged: 10 * time.Second,
 }
 
-// statementTimeout is after how long the server ends a statement of the pool. The feed of package changes
+// statementTimeout is how long a statement of the pool may run before the server ends it. The feed of package changes
 // relies on it: a revision is visible or void within a minute.
 const statementTimeout = 30 * time.Second
 
-// transactionSilence is after how long the server ends a transaction whose client is silent, with its session.
-// A process that is stopped inside a transaction would keep its locks, for which the next leader's epoch and
-// every change of the same rows wait.
+// transactionSilence is how long a client may be silent inside a transaction before the server ends the transaction and
+// its session. Otherwise, a process that is stopped inside a transaction would keep its locks, and the next leader's
+// epoch and every change of the same rows would wait for them.
 const transactionSilence = 5 * time.Second
 
 // defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns. No statement holds a connection
@@ -102,8 +102,8 @@ func Open(dsn string, o Options) (*DB, error) {
 	}
 	declare(c.RuntimeParams)
 	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
-	// The limits are checked by the statement after the one that waits for the lock. That statement sees the
-	// commits of other transactions only with a snapshot of its own.
+	// The limits are checked by the statement after the one that waits for the lock. That statement sees the commits of
+	// other transactions only if it has its own snapshot.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
 	// The following applies to the pool only: migrations and waits for locks take longer.

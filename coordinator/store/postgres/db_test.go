@@ -34,7 +34,7 @@ func openAt(t testing.TB, dsn string) *DB {
 	return s
 }
 
-// migrated returns the URL of a migrated database of the test's own.
+// migrated returns the URL of a migrated database that only this test uses.
 var migrated = postgrestest.Migrated(func(dsn string) (*DB, error) { return Open(dsn, Options{}) })
 
 // open returns a fresh, migrated database.

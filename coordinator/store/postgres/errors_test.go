@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// gerund is how errors begin: "reading candidates: ...".
+// gerund matches the beginning of every error: "reading candidates: ...".
 var gerund = regexp.MustCompile(`^[a-z]+ing\b.*: `)
 
 func TestErrorsSayWhatWasBeingDone(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // and lets another one in. It is longer than one request to an object store takes with its retries.
 const exclusiveSilence = 5 * time.Minute
 
-// Exclusive is work that only one process of the installation does at a time, but any process may do. It is an
-// advisory lock on a connection of its own, with an epoch of its own in system_locks. Unlike for the
-// leadership, nothing waits for it. Its methods are for one goroutine.
+// Exclusive is work that only one process of the installation does at a time, but any process may do. It is an advisory
+// lock on a connection of its own, with an epoch of its own in system_locks. Unlike with the leadership, no process
+// waits for it. Its methods are for one goroutine.
 type Exclusive struct {
 	conn  *pgx.Conn
 	fence Fence
@@ -42,7 +42,7 @@ func (e *BusyError) Error() string {
 // ErrNotExclusive means that another process may be doing the work by now.
 var ErrNotExclusive = errors.New("another process may be doing this by now")
 
-// TryExclusive begins the work called name in the name of holder. If it is being done already, the error is a
+// TryExclusive begins the work called name on behalf of holder. If it is being done already, the error is a
 // [*BusyError]. The caller MUST call [Exclusive.End].
 func (db *DB) TryExclusive(ctx context.Context, name, holder string) (*Exclusive, error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
@@ -90,9 +90,9 @@ INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES 
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
 
-// WhileIdle calls f while no process does the work called name, and keeps all from beginning it until f has
-// returned; the next one then sees the rows written by f. If the work is in progress, WhileIdle returns false
-// and does not call f.
+// WhileIdle calls f while no process does the work called name, and keeps every process from beginning it until f has
+// returned. The next process to begin it then sees the rows that f has written. If the work is in progress, WhileIdle
+// returns false and does not call f.
 func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
@@ -126,8 +126,8 @@ func (x *Exclusive) Check(ctx context.Context) error {
 	return nil
 }
 
-// End ends the work. It also works after ctx has ended. If the server does not answer, it releases the lock
-// when it notices that the connection is closed.
+// End ends the work. It also works after ctx has ended. If the server does not answer, the lock is released when the
+// server notices that the connection is closed.
 func (x *Exclusive) End(ctx context.Context) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

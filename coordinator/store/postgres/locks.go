@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// lockLimit is how long a migration waits for one lock before it gives way. Every statement that needs the
-	// same table waits behind it for that time.
+	// lockLimit is how long a migration waits for one lock before it gives way. Meanwhile, every statement that needs
+	// the same table waits behind it.
 	lockLimit = 200 * time.Millisecond
 	// vacuumLimit is the same if only automatic vacuuming holds the lock. Vacuuming gives way to a session that
 	// has waited for the server's deadlock_timeout, a second.
@@ -72,7 +72,7 @@ type LockHolder struct {
 	// State is the session's state, such as "idle in transaction", and Command the first word of its statement.
 	// The rest of the statement may hold secrets.
 	State, Command string
-	// Vacuum means automatic vacuuming, which gives way.
+	// Vacuum means that the session is an automatic vacuum, which gives way.
 	Vacuum bool
 }
 
@@ -105,8 +105,8 @@ const holdersSQL = `
 	FROM unnest(pg_blocking_pids($1)) AS b (pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid AND b.pid <> 0
 	ORDER BY xact_start`
 
-// watchLocks calls f, which works in the session of the server process pid, and returns the sessions that it
-// last waited for.
+// watchLocks calls f, which works in the session of the server process pid, and returns the sessions that f last waited
+// for.
 func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]LockHolder, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- guard.Call(guard.Task, f) }()
@@ -134,8 +134,8 @@ func isLocked(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == deadlockDetected)
 }
 
-// untilUnlocked repeats attempt until it succeeds or fails for another reason than a held lock. It gives each
-// attempt the limit for a lock, and reports the wait. It has no limit of its own: a backup may take hours.
+// untilUnlocked repeats attempt until it succeeds or fails for a reason other than a held lock. It gives each attempt
+// the limit for a lock, and reports the wait. It has no limit of its own: a backup may take hours.
 func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duration) (LockWait, error)) error {
 	began, pause, limit := time.Now(), firstPause, lockLimit
 	told := began.Add(quiet - tellEvery)
@@ -165,7 +165,7 @@ func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duratio
 	}
 }
 
-// The parts of migrations that need locks of tables. Function bodies and comments are removed first.
+// The parts of migrations that need table locks. Function bodies and comments are removed first.
 var (
 	unlocked     = regexp.MustCompile(`(?s)\$\$.*?\$\$|--[^\n]*|'[^']*'`)
 	createsTable = regexp.MustCompile(`(?i)\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)`)
@@ -177,9 +177,9 @@ var (
 		`|\bDELETE\s+FROM\s+(\w+)|\bUPDATE\s+(\w+)\s+(?:AS\s+)?(?:\w+\s+)?SET\b|\bCREATE\s+STATISTICS\s[^;]*?\bFROM\s+(\w+)`)
 )
 
-// locksFirst returns the statements that take all table locks of a migration before it begins to work, so that
-// it never waits for a table while it holds or has rewritten another one. Writers are kept away from all tables
-// that the migration changes, readers only from those that it alters.
+// locksFirst returns the statements that take all table locks of a migration before it begins to work, so that it never
+// waits for one table after it has locked or rewritten another. Writers are kept away from all tables that the
+// migration changes, readers only from those that it alters.
 func locksFirst(sql string) string {
 	text := unlocked.ReplaceAllString(sql, " ")
 	made, altered := names(text, createsTable), names(text, altersTable, dropsTrigger)

@@ -147,8 +147,8 @@ func TestAMigrationThatWaitsEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestEachMigrationLocksFirstWhatItAlters: each migration takes its locks before it works, so it never waits
-// while it holds a table. The locks are compared with those that PostgreSQL has granted at the end.
+// TestEachMigrationLocksFirstWhatItAlters: each migration takes its locks before it works, so it never waits while it
+// keeps others from a table. The locks are compared with those that PostgreSQL has granted at the end.
 func TestEachMigrationLocksFirstWhatItAlters(t *testing.T) {
 	const locked = `SELECT COALESCE(string_agg(lock, ', ' ORDER BY lock), '') FROM (
 		SELECT relname || CASE WHEN bool_or(mode = 'AccessExclusiveLock') THEN ' altered' ELSE '' END AS lock

@@ -36,11 +36,11 @@ var migrations embed.FS
 // schema that is newer than this program is left alone, so that an old process can keep running next to a new
 // one during an upgrade.
 //
-// Migrate returns an [*OlderError] if the schema no longer serves this program, an error if an applied
-// migration has another text here, and a [*PoolerError] if the session does not declare the version that this
-// program knows. Then nothing is changed.
+// Migrate returns an [*OlderError] if the schema no longer supports this program, an error if this program has a
+// different text of an applied migration, and a [*PoolerError] if the session does not declare the version that this
+// program knows. In these cases it changes nothing.
 //
-// If another session holds a lock that a migration needs, such as a backup, Migrate gives way, so that no other
+// If another session, such as a backup, holds a lock that a migration needs, Migrate gives way, so that no other
 // statement waits for longer than a moment. It tries again until ctx ends, and calls [Options.Waiting].
 func (db *DB) Migrate(ctx context.Context) error {
 	dir, err := fs.Sub(migrations, "migrations")
@@ -130,7 +130,7 @@ func checksums(dir fs.FS, all []*migrate.Migration) ([]checksum, error) {
 	return sums, nil
 }
 
-// compare returns an error for each migration that was applied with another text than this program's.
+// compare returns an error for each migration whose applied text differs from this program's.
 func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	var recorded bool
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&recorded); err != nil {
@@ -160,11 +160,10 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	return errors.Join(errs...)
 }
 
-// record makes each migration, from the one that creates the table of checksums on, write the checksums up to
-// its own in its own transaction. Migrations applied before the table existed are recorded with this program's
-// checksums: the migration that creates the table produces the same schema from every earlier text. From the
-// audit's migration on, each also writes an audit entry of the context's actor. Each begins by taking its
-// locks.
+// record makes every migration, beginning with the one that creates the table of checksums, write all checksums up to
+// its own, in its own transaction. Migrations applied before the table existed are recorded with this program's
+// checksums: the migration that creates the table produces the same schema from every earlier text. Beginning with the
+// audit's migration, each also writes an audit entry for the context's actor. Every migration first takes its locks.
 func record(ctx context.Context, all []*migrate.Migration, own []checksum) error {
 	by, err := json.Marshal(audit.Of(ctx))
 	if err != nil {

@@ -25,15 +25,15 @@ func countMigrations() int {
 type Release struct {
 	// Known is the version that this program knows, Schema the one that the database has.
 	Known, Schema int
-	// Lead is the oldest version that a process must know to lead and to collect archives, Serve the one to
-	// serve requests.
+	// Lead is the oldest version that a process must know to lead and to collect archives; Serve is the oldest one that
+	// it must know to serve requests.
 	Lead, Serve int
 }
 
 // OlderError means that this program is too old for the requested role.
 type OlderError struct {
 	Release
-	// Serving means that it must not even serve requests.
+	// Serving means that this program must not even serve requests.
 	Serving bool
 }
 

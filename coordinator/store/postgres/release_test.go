@@ -179,7 +179,7 @@ func TestAReleaseThatMustNotServeMustNotLead(t *testing.T) {
 	}
 }
 
-// The releases from before the setting declare nothing.
+// Releases from before the setting declare nothing.
 func TestAProcessThatSaysNothingOfItsReleaseMakesNoEpoch(t *testing.T) {
 	db := open(t)
 	cfg := db.ConnConfig()

@@ -23,7 +23,7 @@ func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc
 	return out, err
 }
 
-// SelectAll is [Select] for rows none of which may be missing: it returns an [*UnreadableError] for one that
+// SelectAll is [Select] for queries of which no row may be missing: it returns an [*UnreadableError] for a row that
 // cannot be read.
 func SelectAll[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
 	[]T, error) {

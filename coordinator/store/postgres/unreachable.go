@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// remoteAlert is the operation of a [net.OpError] with which the server has refused the client's TLS.
+// remoteAlert is the operation in the [net.OpError] that is returned if the server refuses the client's TLS.
 const remoteAlert = "remote error"
 
 // IsUnreachable reports whether the connection failed for a reason that can pass without a change of the

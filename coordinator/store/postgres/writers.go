@@ -12,7 +12,8 @@ import (
 // the hash of the instance. Locks with two keys never conflict with the leader's, which have one.
 const sessionLocks = 0x434f4445
 
-// lockOf is the condition for a row of pg_locks to be the session lock of the instance in the SQL expression.
+// lockOf returns the condition under which a row of pg_locks is the session lock of an instance, which is given as an
+// SQL expression.
 func lockOf(instance string) string {
 	return fmt.Sprintf(`locktype = 'advisory' AND objsubid = 2 AND granted AND classid = %d
 		AND objid = (hashtext(%s)::bigint & 4294967295)::oid
@@ -43,7 +44,7 @@ type Writer struct {
 	// Instance is unique, Node is the name in the configuration.
 	Instance string
 	Node     string `db:"node_id"`
-	// FlushedAt is the time up to which all the use that it has seen is written.
+	// FlushedAt is the time up to which all use seen by the process has been written.
 	FlushedAt time.Time
 	// Late means that it has not written again by the promised time.
 	Late bool

@@ -64,9 +64,9 @@ const (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// TestAReportIsTheSumOfItsRows: reports of all users and of one equal, to the bit, the results of the plain
-// statements on random rows: of several owners and phases, of workspaces that are gone or changed hands, and
-// with open spans.
+// TestAReportIsTheSumOfItsRows: on random rows, the reports of all users and of one user equal the results of the plain
+// statements bit by bit. The rows are of several owners and phases and of workspaces that are gone or changed hands,
+// and some spans are open.
 func TestAReportIsTheSumOfItsRows(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)

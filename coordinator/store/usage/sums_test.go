@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// TestTheSumsAreThoseOfTheDays: after every kind of statement on random days, also on those of several weeks
-// and owners at once.
+// TestTheSumsAreThoseOfTheDays: the sums match the days after every kind of statement on random days, even on days of
+// several weeks and owners at once.
 func TestTheSumsAreThoseOfTheDays(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)

@@ -1,5 +1,5 @@
-// Package usage reads how long workspaces were awake, asleep and archived, and how much space they took up
-// (SPEC 14). Triggers of the database record that. It must not know prices.
+// Package usage reads how long workspaces were awake, asleep and archived, and how much space they took up (SPEC 14).
+// The database's triggers record this. It must not know prices.
 package usage
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Retention is how long the days are kept: a year can be compared with the one before its last month.
+// Retention is how long the days are kept: long enough to compare the last year with the year that ended a month ago.
 const Retention = 400 * 24 * time.Hour
 
 // Store is the usage in a database. It is safe for concurrent use.
@@ -45,15 +45,15 @@ type Phases struct {
 
 // Causes are how long workspaces were kept awake by each cause. They add up to the time awake.
 type Causes struct {
-	// Input is use by people, Requests all other use, Work the work inside the workspaces, and KeepAwake their
-	// owners' wish. Idle is the rest: nothing happened, and the TTL had not passed.
+	// Input is use by people, Requests all other use, Work the work inside the workspaces, and KeepAwake the time for
+	// which their owners wanted them awake. Idle is the rest: nothing happened, and the TTL had not passed.
 	Input, Requests, Work, KeepAwake, Idle time.Duration
 }
 
 // Of is the usage of one workspace in a report.
 type Of struct {
 	WorkspaceID workspace.ID
-	// Name and the owner's name Owner are the present ones.
+	// Name is the current name of the workspace, and Owner that of its owner.
 	Name, Owner string
 	Phases
 	// VolumeByteHours and ArchiveByteHours are its space on a volume and in the object store, in bytes times
@@ -113,7 +113,7 @@ func (p *Phases) of(phase workspace.Phase) *time.Duration {
 	return &p.Other
 }
 
-// The parts of the statements. If the report is of one owner, each has that condition, so that it reads an
+// The parts of the statements. If the report is about one owner, each part has that condition, so that it reads an
 // index.
 const (
 	sums   = `sum(micros)::bigint AS micros, ` + causes
@@ -203,8 +203,8 @@ var (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// past returns the ended spans of some phases, summed with these causes. Only spans awake have causes: the
-// others are far more rows, and their causes are not summed.
+// past returns the ended spans of some phases, summed with these causes. Only awake spans have causes. The others are
+// far more rows, so their causes are not summed.
 func past(causes, phases string) string {
 	return `SELECT workspace_id, owner_user_id, phase, sum(micros::float8)::bigint AS micros, sum(byte_micros) AS byte_micros, ` + causes + `
 		FROM (` + weeksSQL + `) AS d WHERE ` + phases + ` GROUP BY workspace_id, owner_user_id, phase`
@@ -252,9 +252,9 @@ type (
 	}
 )
 
-// Report returns the usage of each workspace from the first day up to the last one, which is excluded, in days
-// of UTC. With a user's id or name it includes only that user's. The phases of a workspace add up to the time
-// for which it existed.
+// Report returns the usage of each workspace from the first day up to the last one, which is excluded, in UTC days.
+// With a user's id or name it includes only that user's workspaces. The phases of a workspace add up to the time for
+// which it existed.
 func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Report, error) {
 	r := Report{From: from, To: to, Workspaces: []Of{}}
 	args := postgres.Args{"from": from, "to": to}
@@ -271,7 +271,7 @@ func (s *Store) Report(ctx context.Context, from, to time.Time, user string) (Re
 	return r, nil
 }
 
-// read reads both in one snapshot, and passes on each row as it arrives.
+// read reads the workspaces and the days in one snapshot, and passes on each row as it arrives.
 func (s *Store) read(ctx context.Context, user string, args postgres.Args, workspaces func(ofWorkspace), days func(ofDay)) error {
 	return pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if user == "" {
@@ -298,7 +298,7 @@ func (s *Store) read(ctx context.Context, user string, args postgres.Args, works
 	})
 }
 
-// addWorkspace adds a row to its workspace, whose index at holds.
+// addWorkspace adds a row to its workspace, whose index is in at.
 func (r *Report) addWorkspace(at map[workspace.ID]int, row ofWorkspace) {
 	i, ok := at[row.WorkspaceID]
 	if !ok {

@@ -122,8 +122,8 @@ func TestSpansFollowWithoutAGap(t *testing.T) {
 	}
 }
 
-// awake is the naive account of what keeps a workspace awake, by SPEC 14. Its times are the database's, all of
-// which a test shifts into the past together.
+// awake is the naive account of what keeps a workspace awake, by SPEC 14. Its times are the database's; a test shifts
+// all of them into the past together.
 type awake struct {
 	running, busy bool
 	known, wish   time.Time
@@ -137,7 +137,7 @@ func (a *awake) until(t time.Time, of *time.Duration) {
 	}
 }
 
-// nothing means that nothing was found until t.
+// nothing records that nothing was found until t.
 func (a *awake) nothing(t time.Time) {
 	if a.busy {
 		a.until(t, &a.by.Work)
@@ -160,7 +160,7 @@ func (a *awake) found(t time.Time, of *time.Duration) {
 	}
 }
 
-// nearPause reports whether it is uncertain that a finding up to two minutes before t follows a pause.
+// nearPause reports whether it is uncertain if a finding up to two minutes before t follows a pause.
 func (a *awake) nearPause(t time.Time) bool {
 	return slices.ContainsFunc([]time.Time{a.known, a.wish}, func(since time.Time) bool {
 		return t.Sub(since) > 9*time.Minute && t.Sub(since) < 13*time.Minute

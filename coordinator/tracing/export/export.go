@@ -1,7 +1,7 @@
 // Package export creates the tracer that the environment requests with the standard variables OTEL_….
 //
-// It owns the way of spans to a collector. It is separate from package tracing because the protocols are large, and
-// only the complete program needs them. It must not choose the traced operations.
+// It owns how spans get to a collector. It is separate from package tracing because the protocols are large, and only
+// the complete program needs them. It must not choose the traced operations.
 package export
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/codehub/gateway/coordinator/tracing"
 )
 
-// closeTimeout bounds how long the end of the process waits for a collector.
+// closeTimeout limits how long a process that ends waits for a collector.
 const closeTimeout = 3 * time.Second
 
 // New returns the tracer that the environment requests, or one that records nothing if the environment names no
 // exporter. The spans name node as their process. New does not connect: spans are sent in the background, and are
-// dropped while the collector is away, which log says once. An error names the wrong variable.
+// dropped while the collector is away, which is logged once. An error names the variable that is wrong.
 func New(node string, getenv func(string) string, log *zap.Logger) (*tracing.Tracer, error) {
 	if !configured(getenv) {
 		return tracing.Off(), nil

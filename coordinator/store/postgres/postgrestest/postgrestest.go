@@ -1,6 +1,6 @@
-// Package postgrestest is what the tests inside package postgres and inside the packages above
-// it share: statements and notifications of a database. It must not import any of them, whose
-// own tests could not use it then, nor be imported by anything but tests.
+// Package postgrestest has what the tests of package postgres and of the packages above it share: statements and
+// notifications of a database. It must not import these packages, because their own tests could not use it then. Only
+// tests may import it.
 package postgrestest
 
 import (
@@ -16,9 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// Migrated returns a function that returns the URL of a migrated database of the test's own, with
-// an identity of its own. The migrations run once in a test binary. open opens a database with the
-// package under test.
+// Migrated returns a function that gives each test the URL of its own migrated database, which has its own identity.
+// The migrations run once per test binary. open opens a database with the package under test.
 func Migrated[D interface {
 	Migrate(ctx context.Context) error
 	Close()
@@ -47,7 +46,7 @@ func Migrated[D interface {
 	}
 }
 
-// Exec executes a statement. It may take longer than those of the product: many make thousands of rows.
+// Exec executes a statement. It may take longer than the product's statements: many tests create thousands of rows.
 func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
@@ -75,7 +74,7 @@ func Value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
 	return v
 }
 
-// Listening starts to listen and returns the notifications, and the end.
+// Listening calls listen, waits until it is connected, and returns its notifications and, at the end, its error.
 func Listening[N any](t testing.TB, listen func(ctx context.Context, connected func(), on func(N)) error) (
 	<-chan N, <-chan error) {
 	t.Helper()
@@ -96,8 +95,8 @@ func Listening[N any](t testing.TB, listen func(ctx context.Context, connected f
 // markID identifies the notification that Until sends after all others.
 const markID = "00000000-0000-0000-0000-000000000000"
 
-// Until returns the notifications up to one that it sends itself; workspaceOf is which
-// workspace one is about.
+// Until sends a notification and returns all that arrive before it; workspaceOf returns the workspace that a
+// notification is about.
 func Until[N any, ID ~string](t testing.TB, pool *pgxpool.Pool, received <-chan N, workspaceOf func(N) ID) []N {
 	t.Helper()
 	Exec(t, pool, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
