@@ -21,7 +21,7 @@ const (
 	// PagePresence: the pages report what a person does, and nothing else that they send
 	// counts.
 	PagePresence PageActivity = "presence"
-	// PageTraffic: the pages cannot carry the script that reports it, so everything that
-	// they send counts.
+	// PageTraffic: the pages cannot carry the script that reports what a person does, so everything that they send
+	// counts.
 	PageTraffic PageActivity = "traffic"
 )

@@ -7,15 +7,14 @@ const (
 	BusyCommand = "KeepAwakeCommand"
 	// BusyTerminal: the foreground program of a terminal prints, writes or computes.
 	BusyTerminal = "TerminalJob"
-	// BusyBackground: something computes that was started from a terminal or as a daemon.
+	// BusyBackground: a program that was started from a terminal or as a daemon computes.
 	BusyBackground = "BackgroundJob"
 	// BusyKernel: a notebook's kernel computes.
 	BusyKernel = "NotebookKernel"
-	// BusyFile: a program has said so through the file ~/.codehub/busy.
+	// BusyFile: a program has reported work through the file ~/.codehub/busy.
 	BusyFile = "BusyFile"
-	// BusyImage: the command that the image names has said so.
+	// BusyImage: the command that the image names has reported work.
 	BusyImage = "ImageCommand"
-	// BusyNoAnswer: it cannot be told, because the backend or the image's command does not
-	// answer.
+	// BusyNoAnswer: it is not known whether it is busy, because the backend or the image's command does not answer.
 	BusyNoAnswer = "NoAnswer"
 )

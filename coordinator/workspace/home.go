@@ -26,9 +26,9 @@ type VolumeRecord struct {
 	// ForeignVolumeOpID is the label of a volume that this row does not know, as last seen before the
 	// deletion. The user who deletes the workspace gives up that volume, too.
 	ForeignVolumeOpID string `json:"foreign_volume_op_id,omitempty"`
-	// ConflictDesired is the desired state at the time when the container was found running on a volume
-	// that the row does not know. It becomes RUNNING when a user asks for that afterwards. Any other
-	// state was requested by a person who had seen the workspace (SPEC 12.9).
+	// ConflictDesired is the desired state at the time when the container was found running on a volume that the row
+	// does not know. It becomes RUNNING when a user requests that state afterwards. A desired state that differs from
+	// it was requested by a person who had seen the workspace (SPEC 12.9).
 	ConflictDesired DesiredState `json:"conflict_desired,omitempty"`
 	// Fingerprint is a state of the volume that is known to be in an archive.
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`
@@ -46,7 +46,7 @@ type RestoreRecord struct {
 	StaleVolumeOpID string `json:"stale_volume_op_id,omitempty"`
 }
 
-// AttemptRecord counts attempts in a row and says when their limits began to count.
+// AttemptRecord counts attempts in a row and records when their limits began to count.
 type AttemptRecord struct {
 	// Crashes counts the containers that exited soon after their start (SPEC 12.5).
 	Crashes int `json:"crashes,omitempty"`
@@ -62,8 +62,8 @@ type AttemptRecord struct {
 
 // ChoiceRecord remembers which choices about the files have been carried out.
 type ChoiceRecord struct {
-	// Newest is the newest archive known to the person who chose another archive or an empty home. That
-	// it is younger than the chosen one is therefore expected. The next new archive clears it.
+	// Newest is the newest archive known to the person who chose another archive or an empty home. It is therefore
+	// expected to be younger than the chosen one. The next new archive clears it.
 	Newest string `json:"newest,omitempty"`
 	// Replaced is the archive that a [Revert] replaced, which is the way back. The next new archive
 	// clears it, too.
@@ -78,8 +78,8 @@ type ChoiceRecord struct {
 
 // ContainerRecord describes the last containers. Its times are by the engine's clock.
 type ContainerRecord struct {
-	// Exited is when the container that existed before the current start had exited. A container with
-	// another exit time belongs to the current start.
+	// Exited is the exit time of the container that existed before the current start. A container with another exit
+	// time belongs to the current start.
 	Exited time.Time `json:"exited,omitzero"`
 	// Dozed is the start time of the container that this program froze last. It is saved before the
 	// freeze, so that this container never stays frozen by accident. A container that a person has

@@ -24,8 +24,8 @@ type ArchiveVersion struct {
 }
 
 // YoungerArchive returns the newest of the complete archives of w, which are newest first, unless the row or its last
-// recovery knows it: the row may be older than the archives. The upload of its own last operation counts as known. It
-// returns "" if there is none.
+// recovery knows it: the row may be older than the archives. The upload of the row's last archive operation counts as
+// known. It returns "" if there is none.
 func (w Workspace) YoungerArchive(versions []ArchiveVersion) string {
 	known := func(v ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
 	var since time.Time

@@ -2,8 +2,8 @@ package workspace
 
 import "time"
 
-// These are the reasons of ContainerReady for which a container that was ready is still alive.
-// People may be working in it, and it may recover by itself.
+// These are the reasons of ContainerReady with which a container that was ready before is still alive. People may be
+// working in it, and it may recover by itself.
 const (
 	ContainerNotReady  = "ContainerNotReady"
 	ContainerUnhealthy = "ContainerUnhealthy"
@@ -14,8 +14,8 @@ const (
 // connections wait until it resumes.
 const ContainerDozing = "ContainerDozing"
 
-// Judge computes the phase from the conditions and the phase before. The order of the
-// rules is their priority (SPEC 2). Only a container that has ended leaves RUNNING.
+// Judge computes the phase from the conditions and the previous phase. The order of the rules is their priority (SPEC
+// 2). Only a container that has ended leaves RUNNING.
 func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phase {
 	container, volume, archive := present(c, archiveKey, was)
 	switch {
@@ -29,7 +29,7 @@ func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phas
 	return ordered(container, volume, archive)
 }
 
-// present is what the conditions say of container, volume and archive.
+// present returns whether container, volume and archive exist according to the conditions.
 func present(c Conditions, archiveKey string, was Phase) (container, volume, archive bool) {
 	container = c.True(ContainerReady)
 	switch c[ContainerReady].Reason {
@@ -39,8 +39,8 @@ func present(c Conditions, archiveKey string, was Phase) (container, volume, arc
 	return container, c.True(VolumeReady), archiveKey != "" && c.True(ArchiveReady)
 }
 
-// OrderedPhase is the phase of the order of SPEC 1, contract 5, that the observed
-// resources amount to, without regard to deletion and errors.
+// OrderedPhase returns the phase, in the order of SPEC 1, contract 5, that follows from the observed resources,
+// regardless of deletion and errors.
 func OrderedPhase(c Conditions, archiveKey string, was Phase) Phase {
 	return ordered(present(c, archiveKey, was))
 }

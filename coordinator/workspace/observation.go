@@ -11,12 +11,12 @@ type Container struct {
 	Ready bool
 	// Endpoint is the host:port at which the gateway reaches the container; set when Ready.
 	Endpoint string
-	// BasePath is the path prefix that the application keeps, as its start said.
+	// BasePath is the path prefix under which the application serves, as determined at its start.
 	BasePath string
 	// ExitCode is meaningful when the container is not Running.
 	ExitCode int
-	// Cause is why a container has ended, where its exit code does not say: it ran out of
-	// memory, or its node evicted it. Empty otherwise.
+	// Cause is why a container has ended, if its exit code does not tell: it ran out of memory, or its node evicted it.
+	// It is empty otherwise.
 	Cause string
 	// Disrupted says that the container was ended from outside, such as by the drain of its node, an eviction or a
 	// forced deletion. Its end says nothing about the program in it (SPEC 3).
@@ -27,9 +27,9 @@ type Container struct {
 	Volume bool
 	// Health is why a running container is not Ready; empty when it is.
 	Health Health
-	// Pending is why the container is without progress, in the backend's words. It was started and
-	// does not run yet, its node is lost, or it does not end. Nil when the backend says nothing of
-	// the kind. A container that was started and does not run yet counts as Running.
+	// Pending is the backend's explanation why the container makes no progress: it was started and does not run yet,
+	// its node is lost, or it does not end. It is nil when the backend reports no such obstacle. A container that was
+	// started and does not run yet counts as Running.
 	Pending *Pending
 	// StartAgain says that the backend must check this running container before its first use, and perhaps replace
 	// it. The backend does so when it is asked to start the container once more (SPEC 7).
@@ -39,18 +39,17 @@ type Container struct {
 	Unknown string
 }
 
-// Pending is why something that was asked of the backend does not happen yet.
+// Pending is why the backend has not done yet what it was asked to do.
 type Pending struct {
-	// Reason is a CamelCase word, as in [Waiting]; Message says for what the backend waits
-	// and what to do.
+	// Reason is a CamelCase word, as in [Waiting]; Message says what the backend waits for and what to do.
 	Reason, Message string
-	// Failure is set when it does not pass by itself, such as an image that does not exist:
-	// the operation fails with it.
+	// Failure is set when the obstacle does not pass by itself, such as an image that does not exist. The operation
+	// then fails with it.
 	Failure ErrorReason
 	// Cause is that of [Waiting].
 	Cause string
-	// Outdated says that the container has not begun to run and was made from other settings than the present ones.
-	// The present settings may end its wait, so it must be started again.
+	// Outdated reports that the container has not begun to run and was made from settings that have changed since. The
+	// present settings may end its wait, so it must be started again.
 	Outdated bool
 }
 
@@ -66,8 +65,8 @@ const (
 
 // Volume is what the container backend reports about a workspace's home volume.
 type Volume struct {
-	// OpID is the operation that made the volume, which its label says; empty for a
-	// volume that was made before volumes had that label.
+	// OpID is the operation that made the volume, according to its label; empty for a volume that was made before
+	// volumes had that label.
 	OpID string
 	// CreatedAt is the backend's own time; zero when unknown.
 	CreatedAt time.Time
@@ -120,32 +119,33 @@ type Job struct {
 	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
-	// Content and Files are the bytes of the home's regular files and the number of its entries.
-	// SHA256 is the archive's checksum. A succeeded job has reported them. Content and Files are 0
-	// if an earlier run had done the work.
+	// Content and Files are the bytes of the home's regular files and the number of its entries. SHA256 is the
+	// archive's checksum. A job that succeeded reports all three. Content and Files are 0 if an earlier run had done
+	// the work.
 	Content, Files int64
 	SHA256         string
-	// Unchanged says that an archive job has found the home as it was when Fingerprint was taken.
-	// It has made no archive: the current one holds it.
+	// Unchanged says that an archive job has found the home as it was when Fingerprint was taken. It has made no
+	// archive, because the current one holds the same content.
 	Unchanged bool
 	// Verified says that a succeeded archive job has read back the archive that it has made.
 	Verified bool
 	// Fingerprint identifies the state of the home after a succeeded job; empty when unknown.
 	Fingerprint string
-	// Course is when a job that has ended took which step; nil when unknown.
+	// Course records when an ended job took each of its steps; nil when unknown.
 	Course *JobCourse
 	// Progress is the newest line of a running job's progress; "" when it is unknown. It
 	// changes as long as the job makes progress.
 	Progress string
 	// Pending is as in [Container], for a running job.
 	Pending *Pending
-	// Unknown says why this job could not be inspected. Its State then says nothing.
+	// Unknown says why this job could not be inspected. Its State then means nothing.
 	Unknown string
 }
 
 // JobCourse is how a storage job went.
 type JobCourse struct {
-	// Began is by the clock of the job's machine, Took how long it ran. Stages are its steps in their order.
+	// Began is when the job started, by the clock of its machine, and Took is how long it ran. Stages are its steps in
+	// their order.
 	Began  time.Time
 	Took   time.Duration
 	Stages []JobStage
@@ -184,16 +184,16 @@ type StoreState int
 
 // The states of the object store.
 const (
-	// StoreUnasked: no decision needed it so far.
+	// StoreUnasked: no decision has needed the store so far.
 	StoreUnasked StoreState = iota
-	// StoreAnswers: it answers, and it is the recorded one (SPEC 2).
+	// StoreAnswers: the store answers, and it is the recorded one (SPEC 2).
 	StoreAnswers
-	// StoreAway: no connection, no answer in time, or it says that it cannot now.
+	// StoreAway: there is no connection or no answer in time, or the store reports that it is unavailable at the
+	// moment.
 	StoreAway
-	// StoreRefuses: it answers, but not as it must: it denies access, or the answer
-	// cannot be understood.
+	// StoreRefuses: the store answers, but it denies access, or its answer cannot be understood.
 	StoreRefuses
-	// StoreMismatch: it is another bucket than the recorded one.
+	// StoreMismatch: the bucket is not the recorded one.
 	StoreMismatch
 )
 
@@ -206,16 +206,16 @@ type StoreAnswer struct {
 
 // Pull is the state of fetching the workspace's image.
 type Pull struct {
-	// Image is its reference. Queued says that others are pulled first.
+	// Image is the image's reference. Queued reports that other images are pulled first.
 	Image  string
 	Queued bool
-	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
+	// Done of Total bytes have been pulled. Done is 0 until anything is known, and Total while the total is unknown.
 	Done, Total int64
-	// Failure says why it could not be pulled; empty while it may be. Cause, as in [Waiting], says that the next
-	// attempt may go better.
+	// Failure says why the image could not be pulled; empty while it may still arrive. Cause, as in [Waiting], is set
+	// if the next attempt may succeed.
 	Failure string
 	Cause   string
-	// Jobs says that it is the image of storage jobs, and not the workspace's own.
+	// Jobs reports that this is the image of storage jobs, and not the workspace's own.
 	Jobs bool
 }
 
@@ -228,8 +228,8 @@ type Observation struct {
 	Volume *Volume
 	// Jobs are the workspace's storage jobs, finished ones included.
 	Jobs []Job
-	// Unseen are the sensors that said nothing about this workspace; UnseenReason and
-	// UnseenMessage are what the workspace waits for then.
+	// Unseen are the sensors that reported nothing about this workspace; UnseenReason and UnseenMessage describe what
+	// the workspace then waits for.
 	Unseen                      Sensors
 	UnseenReason, UnseenMessage string
 	// Archive is whether the object at archive_key and its commit marker both exist.
@@ -238,49 +238,47 @@ type Observation struct {
 	// the size of that archive in bytes.
 	Upload     Presence
 	UploadSize int64
-	// UploadSHA256 is the checksum that its commit marker has; empty when that is malformed.
-	// Where only the archive at archive_key was asked about, size and checksum are that one's.
+	// UploadSHA256 is the checksum in its commit marker; empty when the marker is malformed. If only the archive at
+	// archive_key was asked about, size and checksum are those of that archive.
 	UploadSHA256 string
 	// Chosen is whether the archive of an open [Revert] and its commit marker exist.
 	Chosen Presence
-	// Younger is the newest complete archive of the workspace. It is younger than the one at
-	// archive_key and the newest one that a recovery has seen, and not of the operation
-	// archive_op_id. It is looked for when Store is asked, unless the volume is ready.
+	// Younger is the newest complete archive of the workspace, if it is younger than both the one at archive_key and
+	// the newest one that a recovery has seen, and was not made by the operation archive_op_id. It is looked for when
+	// Store is asked, unless the volume is ready.
 	Younger string
-	// Witnessed says that this leader has begun the operation in progress, so that the row
-	// is not from before it. Otherwise the database may be older than reality.
+	// Witnessed reports that this leader has begun the operation in progress, so that the row cannot be older than the
+	// operation. Otherwise the database may be older than reality.
 	Witnessed bool
 	// Store is whether the object store can be used.
 	Store StoreAnswer
 	// Pull is the state of fetching the image; nil when nothing is fetched.
 	Pull *Pull
-	// Readiness is what the controller's own probe has found out about the container; nil while none
-	// is probed.
+	// Readiness is what the controller's own probe has found out about the container; nil while no container is probed.
 	Readiness *Readiness
-	// Image and Port are with which the workspace's container would be started now, as in a start. They are known
-	// while it is probed, for [FoundPort], and Image while an image is pulled, too.
+	// Image and Port are those with which the workspace's container would be started under the current settings. They
+	// are known while the container is probed, for [FoundPort]; Image is also known while an image is pulled.
 	Image string
 	Port  int
 	// ProgressAt is when the operation was last seen to make progress; zero when unknown.
 	ProgressAt time.Time
 	// Progress is how far the job of the operation is; nil when that is not known.
 	Progress *JobProgress
-	// Queued says that no further storage job may begin now (SPEC 7); nil while one may, or
-	// that was not asked.
+	// Queued reports that no further storage job may begin now (SPEC 7). It is nil while one may begin, or if no
+	// decision has asked.
 	Queued *Queued
-	// ActionError is what the last actuator's call for the operation in progress returned, until
-	// it is counted; see [Failure], [PendingError] and [StoreError].
+	// ActionError is the error of the last call of an actuator for the operation in progress, until it is counted; see
+	// [Failure], [PendingError] and [StoreError].
 	ActionError error
 }
 
-// Queued is the place of a workspace in the queue of storage jobs: so many others begin
-// before its own.
+// Queued is the place of a workspace in the queue of storage jobs: how many other jobs begin before its own.
 type Queued struct{ Before int }
 
 // Knows reports whether all of these sensors have answered.
 func (o Observation) Knows(s Sensors) bool { return o.Unseen&s == 0 }
 
-// VolumeDoubtful reports whether there is a volume that may be about to go.
+// VolumeDoubtful reports whether there is a volume that may be about to disappear.
 func (o Observation) VolumeDoubtful() bool { return o.Volume != nil && o.Volume.Unknown != "" }
 
 // Sanitized treats objects that could not be inspected as unseen.

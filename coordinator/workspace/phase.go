@@ -74,9 +74,8 @@ const (
 	ReasonConflict ErrorReason = "Conflict"
 )
 
-// Terminal reports whether the reason ends automatic retries at once. The generated
-// column watched of the schema repeats this rule; a test of package store compares
-// the two.
+// Terminal reports whether the reason ends automatic retries immediately. The generated column watched of the schema
+// repeats this rule; a test of package store compares the two.
 func (r ErrorReason) Terminal() bool {
 	switch r {
 	case ReasonActionFailed, ReasonUnreachable, "":
@@ -85,15 +84,15 @@ func (r ErrorReason) Terminal() bool {
 	return true
 }
 
-// EndsWhenReady reports whether the reason says only that the container did not come up in time.
-// Then one that is ready on the workspace's data ends the error (SPEC 3). What speaks of the data
-// stays until a person has decided. The query of the store's candidates repeats this rule.
+// EndsWhenReady reports whether the reason only means that the container did not come up in time. A container that is
+// ready on the workspace's data then ends the error (SPEC 3). An error about the data stays until a person has decided.
+// The query of the store's candidates repeats this rule.
 func (r ErrorReason) EndsWhenReady() bool {
 	return r == ReasonTimeout || r == ReasonRetryExceeded || r == ReasonImagePullFailed
 }
 
-// DoubtsData reports whether the reason says that it is unknown where the newest content
-// is: then no volume is taken for a mere leftover.
+// DoubtsData reports whether the reason means that it is unknown where the newest content is. Then no volume is taken
+// for a mere leftover.
 func (r ErrorReason) DoubtsData() bool {
 	return r == ReasonDataLost || r == ReasonConflict || r == ReasonContainerWithoutVolume
 }

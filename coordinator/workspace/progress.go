@@ -9,8 +9,7 @@ type JobProgress struct {
 	// Bytes and Files count what was read from or written to the volume so far.
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
-	// Done of Total is how much of the work of this step is behind, in bytes; Total is 0 while
-	// it is unknown.
+	// Done of Total bytes of this step's work are done; Total is 0 while it is unknown.
 	Done  int64 `json:"done"`
 	Total int64 `json:"total,omitempty"`
 	// Rate is in bytes of Done per second; 0 while it is unknown.
@@ -19,7 +18,7 @@ type JobProgress struct {
 	At time.Time `json:"at"`
 }
 
-// Percent returns how much of the step is behind, 0 to 100, and whether that is known.
+// Percent returns how much of the step is done, 0 to 100, and whether that is known.
 func (p JobProgress) Percent() (percent int, known bool) {
 	if p.Total <= 0 {
 		return 0, false
@@ -43,8 +42,8 @@ func (p JobProgress) Left() (left time.Duration, known bool) {
 // maxLeft is the longest remaining time that is shown: a job with a longer one hardly makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
-// Due reports whether p is to take the place of the progress that was saved, which is nil for none.
-// It does at once when it is about another step, and after every when it differs.
+// Due reports whether p should replace the saved progress, which is nil if there is none. It should immediately if it
+// is about another step, and after the interval every if it differs otherwise.
 func (p JobProgress) Due(saved *JobProgress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true
@@ -63,6 +62,6 @@ type HomeSize struct {
 	Files int64 `db:"home_files"`
 	// AtLeast says that it holds more: the measurement was cut short.
 	AtLeast bool `db:"home_at_least"`
-	// MeasuredAt is when; zero if it never was.
+	// MeasuredAt is when the home was measured; zero if it never was.
 	MeasuredAt time.Time `db:"home_measured_at"`
 }

@@ -9,7 +9,7 @@ type Readiness struct {
 	// Instead is the port at which the application has answered instead of the endpoint's. No other port listens, and
 	// the image declares this one. 0 means none.
 	Instead int
-	// Silence is what listens while nothing answers; nil before that has lasted for a while.
+	// Silence is what listens while nothing answers; nil until that has lasted for a while.
 	Silence *Silence
 }
 
@@ -17,8 +17,8 @@ type Readiness struct {
 type Silence struct {
 	// Port is that of the endpoint, at which the answer is expected.
 	Port int
-	// Ports listen on addresses that others reach, Local on the container's own loopback address
-	// alone; the lowest first. Both are nil where it is not known what listens.
+	// Ports are the ports that listen on addresses that others can reach, and Local those that only listen on the
+	// container's own loopback address; the lowest come first. Both are nil if it is not known what listens.
 	Ports, Local []int
 }
 
@@ -27,8 +27,8 @@ type FoundPort struct {
 	// Port is where it has answered in the container that was started at that time, by the engine's clock.
 	Port    int       `json:"port"`
 	Started time.Time `json:"started"`
-	// Image and Configured are what that container was started with. In the next one that is started with
-	// the same, the found port is tried at once.
+	// Image and Configured are what that container was started with. In the next container that is started with the
+	// same image and port, the found port is tried immediately.
 	Image      string `json:"image,omitempty"`
 	Configured int    `json:"configured,omitempty"`
 }

@@ -1,6 +1,6 @@
 package workspace
 
-// RecoveryChoice is what becomes of the data of a workspace that is recovered.
+// RecoveryChoice is what happens to the data of a workspace that is recovered.
 type RecoveryChoice string
 
 // The choices (SPEC 12.9).
@@ -21,26 +21,24 @@ type Recovery struct {
 	Choice RecoveryChoice `json:"choice"`
 	// Key is the archive of [RecoverArchive].
 	Key string `json:"key,omitempty"`
-	// Newest is the newest archive that the person who chose has seen. A younger one ends the
-	// recovery's first operation in Conflict.
+	// Newest is the newest archive seen by the person who made the choice. A younger one ends the recovery's first
+	// operation in Conflict.
 	Newest string `json:"newest,omitempty"`
-	// VolumeOpID is the operation that made the volume that the person who chose has seen.
-	// ReplaceVolume says that its content is given up. Any other volume that exists ends
-	// [RecoverArchive] and [RecoverEmpty] in Conflict.
+	// VolumeOpID is the operation that made the volume seen by the person who made the choice. ReplaceVolume says that
+	// its content is given up. Any other volume that exists ends [RecoverArchive] and [RecoverEmpty] in Conflict.
 	VolumeOpID    string `json:"volume_op_id,omitempty"`
 	ReplaceVolume bool   `json:"replace_volume,omitempty"`
 }
 
-// InUseInConflict reports whether people may be working in the workspace on a volume that its row
-// does not know. Then only a choice or its sleep leads out (SPEC 12.9).
+// InUseInConflict reports whether people may be working in the workspace on a volume that its row does not know. Then
+// only a choice, or putting it to sleep, leads out (SPEC 12.9).
 func (w Workspace) InUseInConflict() bool {
 	return w.Phase == PhaseRunning && w.Operation == OpNone && w.ErrorReason == "" && !w.Deleted() &&
 		w.Waiting != nil && w.Waiting.Reason == WaitConflict
 }
 
-// NeedsRecovery returns the reason for which the workspace needs a recovery. It is that of its
-// phase ERROR, or [ReasonConflict] while it is in use in a conflict. It is empty for a workspace
-// that needs none.
+// NeedsRecovery returns the reason why the workspace needs a recovery: that of its phase ERROR, or [ReasonConflict]
+// while it is in use in a conflict. It is empty for a workspace that needs none.
 func (w Workspace) NeedsRecovery() ErrorReason {
 	switch {
 	case w.InUseInConflict():

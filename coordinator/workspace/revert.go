@@ -11,7 +11,7 @@ type Revert struct {
 	ID string `json:"id"`
 	// Key is the archive to go back to.
 	Key string `json:"key"`
-	// At is when it was asked for.
+	// At is when the revert was requested.
 	At time.Time `json:"at"`
 }
 
@@ -29,8 +29,8 @@ func (w Workspace) OpenRevert() string {
 	return w.Revert.ID
 }
 
-// Wanted is the state that the controller brings the workspace to now. It is ARCHIVED while it goes
-// back to an older archive, and else the desired one.
+// Wanted returns the state to which the controller brings the workspace now: ARCHIVED while the workspace goes back to
+// an older archive, and the desired state otherwise.
 func (w Workspace) Wanted() DesiredState {
 	if w.Reverting() {
 		return DesiredArchived

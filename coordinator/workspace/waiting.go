@@ -2,7 +2,7 @@ package workspace
 
 import "time"
 
-// Waiting is why a workspace is without progress, for programs and people.
+// Waiting tells programs and people why a workspace makes no progress.
 type Waiting struct {
 	// Reason is a CamelCase word, and Message a sentence for administrators that names the cause and the remedy.
 	// Message may be a server's text; all other texts about a wait come from the other fields.
@@ -10,16 +10,16 @@ type Waiting struct {
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
-	// Before is how many come first, for WaitJobQueue; above [ExactlyBefore] how many at least.
+	// Before is how many jobs come first, for WaitJobQueue; above [ExactlyBefore], there may be more.
 	Before int `json:"before,omitempty"`
 	// Done of Total bytes of the image are pulled, for WaitPullingImage. Total is 0 while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
-	// Cause is why the last attempt to pull the image failed, one of the causes below, and Tries the number of
-	// failures in a row, for WaitPullingImage. Empty before the first failure, and while bytes arrive.
+	// Cause is why the last attempt to pull the image failed, one of the causes below, and Tries the number of failures
+	// in a row, for WaitPullingImage. Cause is empty before the first failure, and while bytes arrive.
 	Cause string `json:"cause,omitempty"`
 	Tries int    `json:"tries,omitempty"`
-	// Image is the reference of those attempts, as in a start; empty where the engine itself makes them.
+	// Image is the reference of those attempts, as in a start; empty if the engine itself makes the attempts.
 	Image string `json:"image,omitempty"`
 	// Percent of the disk is in use, and Count workspaces are being archived to make room, for
 	// WaitDiskPressure.
@@ -34,7 +34,7 @@ type Waiting struct {
 	Subject string `json:"subject,omitempty"`
 }
 
-// FullDisk is why nothing is brought to the disk of the homes.
+// FullDisk is why no home is brought to the disk.
 type FullDisk struct {
 	// Percent of it is in use, and Leaving workspaces are being archived to make room.
 	Percent, Leaving int
@@ -72,14 +72,14 @@ const (
 	WaitQuota         = "QuotaExceeded"
 	WaitNodeLost      = "NodeLost"
 	WaitTerminating   = "Terminating"
-	// WaitEvicted: others have ended it, such as the drain of a node; it is started again.
+	// WaitEvicted: it was ended from outside, such as by the drain of a node, and is started again.
 	WaitEvicted = "Evicted"
 	// WaitContainer: the node cannot make the container yet.
 	WaitContainer = "ContainerNotCreated"
 	WaitPaused    = "Paused"
 	// WaitDiskPressure: there is no room on the disk of the homes for another one.
 	WaitDiskPressure = "DiskPressure"
-	// WaitJobQueue: as many storage jobs run as may; Before come first.
+	// WaitJobQueue: the maximum number of storage jobs is running; Before others come first.
 	WaitJobQueue = "JobQueued"
 	// WaitArchiveLocked: the archive is encrypted to keys that are not in the settings.
 	WaitArchiveLocked = "ArchiveLocked"
@@ -93,7 +93,8 @@ const (
 	WaitInternalError = "InternalError"
 )
 
-// Why an image cannot be pulled for now. What will never be pulled is an error, [ReasonImagePullFailed].
+// Why an image cannot be pulled for now. An image that can never be pulled is an error instead:
+// [ReasonImagePullFailed].
 const (
 	CauseUnreachable = "unreachable"  // the registry, or the name of its host, was not found
 	CauseTimeout     = "timeout"      // it did not answer in time
@@ -105,14 +106,14 @@ const (
 // FailedPull reports whether the workspace waits for another attempt to pull its image.
 func (w *Waiting) FailedPull() bool { return w != nil && w.Reason == WaitPullingImage && w.Cause != "" }
 
-// InternalError is what a workspace waits for that the program has failed with, since then.
+// InternalError returns the wait of a workspace with which the program failed at the time since.
 func InternalError(err error, since time.Time) *Waiting {
 	return &Waiting{Reason: WaitInternalError, Message: "the program has failed with this workspace and leaves it as it is: " +
 		err.Error(), Since: since}
 }
 
-// timeless are the waits for resources from outside. The time of those that are true never counts against the limits
-// of the operation (SPEC 3). A missing reason means that the operation itself makes no progress.
+// timeless has the waits for resources from outside. If a reason maps to true, the time of the wait never counts
+// against the limits of the operation (SPEC 3). A missing reason means that the operation itself makes no progress.
 var timeless = map[string]bool{
 	WaitNodeLost:      true, // until the machine is back, or an administrator says that it is off
 	WaitTerminating:   true,
@@ -133,8 +134,8 @@ var timeless = map[string]bool{
 // as a failure meanwhile.
 func (w *Waiting) Unlimited() bool { return w != nil && timeless[w.Reason] }
 
-// LimitsBegin is when the limits of the operation in progress began to count. That was with the
-// operation, or with the end of the last wait that has none. It is zero without an operation.
+// LimitsBegin is when the limits of the operation in progress began to count. They began with the operation, or at the
+// end of its last wait that does not count. LimitsBegin is zero without an operation.
 func (w *Workspace) LimitsBegin() time.Time {
 	if w.OpStartedAt.IsZero() || w.HomeCtx.ResumedAt.Before(w.OpStartedAt) {
 		return w.OpStartedAt

@@ -49,8 +49,8 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
-// Shard is the workspace's shard of so many, from 0 on: the last 16 bits of the id
-// modulo shards (SPEC 5). The generated column slot of the schema has the same bits.
+// Shard returns the number of the workspace's shard, from 0 to shards-1: the last 16 bits of the id modulo shards (SPEC
+// 5). The generated column slot of the schema has the same bits.
 func (id ID) Shard(shards int) int {
 	slot := 0
 	for _, c := range []byte(id[max(0, len(id)-4):]) {
@@ -98,8 +98,8 @@ type Workspace struct {
 	ArchiveKey  string
 	// Endpoint is the host:port of the container; empty unless it is ready.
 	Endpoint string
-	// BasePath is the path prefix that the application behind Endpoint keeps, such as
-	// "/w/{id}"; empty when it serves at "/".
+	// BasePath is the path prefix under which the application behind Endpoint serves, such as "/w/{id}"; empty when it
+	// serves at "/".
 	BasePath string
 	// ErrorReason and ErrorMessage describe the last failure, ErrorCount counts the
 	// failures of the operation in a row (SPEC 3).
@@ -110,7 +110,7 @@ type Workspace struct {
 	DesiredState DesiredState
 	// LastAccessAt is when the workspace was last used, up to a minute late (SPEC 6).
 	LastAccessAt time.Time
-	// KeepAwakeUntil is until when its owner wants it awake although it is not in use.
+	// KeepAwakeUntil is the time until which its owner wants it to stay awake although it is not in use.
 	KeepAwakeUntil time.Time
 	// Favourite says that it comes first on its owner's dashboard.
 	Favourite bool
@@ -118,10 +118,9 @@ type Workspace struct {
 	Busy *Busy
 	// SleepAt is when it will be put to sleep unless it is used; zero while that is not near.
 	SleepAt time.Time
-	// DozeAt is since when the container should be frozen because it is idle; zero while it should run.
+	// DozeAt is the time since which the container should be frozen because it is idle; zero while it should run.
 	DozeAt time.Time
-	// PageActivity is how people are told from machinery in its pages; empty before the
-	// first page.
+	// PageActivity is how its pages tell people from automated requests; empty before the first page.
 	PageActivity PageActivity
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
@@ -144,8 +143,8 @@ type Workspace struct {
 	// ArchiveSuspected says that something was wrong with that archive when it was last read,
 	// and that it was not read again yet.
 	ArchiveSuspected bool
-	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if
-	// it never was, or that is not known.
+	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if it never was, or if that
+	// is not known.
 	ArchiveVerifiedAt time.Time
 
 	// Waiting is what the workspace waits for; nil while it waits for nothing.
@@ -154,14 +153,14 @@ type Workspace struct {
 	AwaitsGC bool
 	// Recovery is the choice made at the last recovery, nil if there was none.
 	Recovery *Recovery
-	// Origin is the request that the workspace is on its way for; nil without one.
+	// Origin is the request for which the workspace is being changed; nil if there is none.
 	Origin *Origin
 	// Revert is the last request to go back to an older archive, nil if there was none.
 	Revert *Revert
 	// Revision grows with every change that a gateway or a browser needs to know.
 	Revision int64
-	// Unreadable says why some of the row could not be read; those fields are zero. Nil when all could. Nothing may be
-	// decided or written from such a row (SPEC 5, Failures).
+	// Unreadable says why some columns of the row could not be read; their fields are zero. It is nil when all could be
+	// read. Nothing may be decided or written from such a row (SPEC 5, Failures).
 	Unreadable error `db:"-"`
 }
 

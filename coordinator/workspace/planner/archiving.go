@@ -14,7 +14,7 @@ func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.Arch
 func (p *planner) archive() Action {
 	n := &p.next
 	if p.o.Container != nil && p.o.Volume != nil {
-		// No part of this program starts a container during this operation. It may have written, so any archive
+		// No part of this program starts a container during this operation. This one may have written, so any archive
 		// made meanwhile is outdated: stop the container and start again.
 		n.HomeCtx.Dirty = true
 		return p.done()
@@ -56,8 +56,8 @@ func (p *planner) archive() Action {
 	return p.saveKey()
 }
 
-// startArchive starts the job. If one may have been started before, it gets a new id: under the old one there
-// may be a complete upload that is older than the volume.
+// startArchive starts the job. If another job may have been started before, this one gets a new id: under the old id
+// there may be a complete upload that is older than the volume.
 func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {
 		return p.act(ActDeleteJobs) // jobs of other operations would use the volume, too
@@ -98,7 +98,7 @@ func (p *planner) saveKey() Action {
 }
 
 // measured takes the size of the home from the job that has archived it. A job that found its work done has not read
-// the home: then only a measurement since the home fell asleep is still right.
+// the home: then a measurement is still right only if it was made after the workspace fell asleep.
 func (p *planner) measured(job *workspace.Job) {
 	n := &p.next
 	switch {

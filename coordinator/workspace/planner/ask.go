@@ -7,8 +7,8 @@ type Ask struct {
 	// Archive asks for the archive at archive_key, Upload for the one that the archive operation in progress
 	// uploads.
 	Archive, Upload bool
-	// Bucket asks whether the bucket can be used and is the recorded one, for archives that are younger than
-	// the row knows, and for the archive of an open revert.
+	// Bucket asks whether the bucket can be used and is the recorded one. It also asks for archives that are younger
+	// than those that the row knows, and for the archive of an open revert.
 	Bucket bool
 }
 
@@ -56,8 +56,8 @@ func (p *planner) unanswered() Ask {
 		(!ask.Archive || p.o.Archive != workspace.Unknown) && (!ask.Upload || p.o.Upload != workspace.Unknown) {
 		return Ask{}
 	}
-	// A workspace that is about to begin an operation, or continues one of another leader, also needs the identity of
-	// its bucket.
+	// A workspace that is about to begin an operation, or continues one that another leader began, also needs the
+	// identity of its bucket.
 	ask.Bucket = string(p.was.Phase) != string(p.was.Wanted()) || p.was.Reverting()
 	if p.was.Operation != workspace.OpNone {
 		ask.Bucket = !p.o.Witnessed
@@ -65,8 +65,7 @@ func (p *planner) unanswered() Ask {
 	return ask
 }
 
-// askBucket requires an answer of the bucket before anything begins or continues. The present wait stays until
-// then.
+// askBucket requires an answer from the bucket before anything begins or continues. The present wait stays until then.
 func (p *planner) askBucket() Action {
 	p.ask = p.questions()
 	p.ask.Bucket = true

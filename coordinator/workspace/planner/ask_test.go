@@ -9,7 +9,7 @@ import (
 )
 
 // TestWhatADecisionAsks: a decision that depends on archives is made only when these are known, or the store is known
-// not to answer. No place for a job is taken before.
+// not to answer. No job takes a place before that.
 func TestWhatADecisionAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change     func(*workspace.Workspace, *workspace.Observation)
@@ -52,8 +52,8 @@ func TestWhatADecisionAsks(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsCountedByWhatTheRowSays: the observation beside it is ignored. A loss in it is found by the next
-// one, and anything that the call may have started stays.
+// TestAnErrorIsCountedByWhatTheRowSays: the observation that comes with the error is ignored. A loss that it shows is
+// found by the next observation, and anything that the call may have started stays.
 func TestAnErrorIsCountedByWhatTheRowSays(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Volume, o.ActionError = nil, errors.New("refused")

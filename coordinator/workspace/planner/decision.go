@@ -81,7 +81,7 @@ type Decision struct {
 	// Ask is the question to ask the object store first. Unless it is empty, do not save the decision: make it again
 	// with the answer.
 	Ask Ask
-	// Job is the kind of storage job that the decision begins, or begins an operation for; empty for none. If
+	// Job is the kind of storage job that the decision begins, or for which it begins an operation; empty for none. If
 	// there is no place for it, do not save the decision: make it again with [workspace.Observation.Queued].
 	Job workspace.JobKind
 	// Retry is when to look again, counted from now; zero means at the usual time.

@@ -174,8 +174,8 @@ func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 	}
 }
 
-// TestLostWhileInError: the loss of a volume is recorded also while its workspace is in ERROR, so that recovery
-// does not begin with an empty one (SPEC 12.2).
+// TestLostWhileInError: the loss of a volume is recorded even while its workspace is in ERROR, so that recovery does
+// not begin with an empty one (SPEC 12.2).
 func TestLostWhileInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning

@@ -27,7 +27,7 @@ type disk struct {
 	made time.Time
 }
 
-// stored is an archive; made orders them.
+// stored is an archive; made gives the order of the archives.
 type stored struct {
 	home
 	made    int
@@ -77,7 +77,7 @@ func questions(now time.Time, w workspace.Workspace, o workspace.Observation) pl
 	return planner.Reconcile(now, w, o, false, policy()).Ask
 }
 
-// failed is the decision after an actuator's error, which is in the next observation.
+// failed returns the decision after an actuator's error, which is part of the next observation.
 func failed(now time.Time, w workspace.Workspace, err error, p planner.Policy) planner.Decision {
 	return planner.Reconcile(now, w, workspace.Observation{ActionError: err}, false, p)
 }

@@ -211,8 +211,8 @@ func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 	}
 }
 
-// TestThePullsOfAnotherImageBeginAnew, and also when another attempt is requested: the pause is a second, it is the
-// first try, and the former image is not mentioned.
+// TestThePullsOfAnotherImageBeginAnew, as they do when another attempt is requested: the pause is one second, the next
+// attempt counts as the first, and the former image is not mentioned.
 func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
 	failed := workspace.Waiting{
 		Reason: workspace.WaitPullingImage, Message: "503 of A", Cause: workspace.CauseServerError, Since: now.Add(-time.Hour), Tries: 10, Image: "A",

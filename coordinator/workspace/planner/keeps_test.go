@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// keeps is an obstacle that prevents a backend's request from succeeding.
+// keeps are the obstacles that prevent the backend from doing what it is asked to do.
 type keeps struct {
 	start *workspace.Pending // the wait of newly started objects; see [harness.comesUp]
 	quota bool               // nothing can be started
@@ -69,7 +69,7 @@ func (h *harness) comesUp() {
 	}
 }
 
-// ending reports whether the object with w was told to end, or is on a lost node.
+// ending reports whether the object that waits for w was told to end, or is on a lost node.
 func ending(w *workspace.Pending) bool { return w == terminating || w == nodeLost }
 
 // nodeChanged loses the node or brings it back. When it is back, everything that was told to end has ended.

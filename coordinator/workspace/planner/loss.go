@@ -79,7 +79,7 @@ func (p *planner) doubt() (Action, bool) {
 	return ActNothing, false
 }
 
-// overtaken ends in Conflict: there is a younger archive than the row knows.
+// overtaken ends in Conflict: there is an archive that is younger than those that the row knows.
 func (p *planner) overtaken() Action {
 	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than "+
 		"the one that the database knows (%s): it may hold newer files",
@@ -120,10 +120,10 @@ func (p *planner) conflicting() (Action, bool) {
 	return p.fail(workspace.ReasonConflict, p.foreign), true
 }
 
-// inUse handles a conflict while the container runs on the volume. People may be working there, so it stays in
-// use until a choice is made, or until a later request for less. The desired state of a row that is older than
-// reality is no such request. After such a request only the container is removed, and the workspace is in ERROR
-// until the choice is made.
+// inUse handles a conflict while the container runs on the volume. People may be working there, so it stays in use
+// until a choice is made, or until a lower state is requested later. The desired state of a row that is older than
+// reality is no such request. After such a request only the container is removed, and the workspace is in ERROR until
+// the choice is made.
 func (p *planner) inUse() Action {
 	n := &p.next
 	p.endRevert(p.foreign)

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// fullDiskMessage explains why nothing is brought to the disk.
+// fullDiskMessage explains why no home is brought to the disk.
 func fullDiskMessage(d workspace.FullDisk) string {
 	switch {
 	case d.Leaving == 1:

@@ -69,7 +69,7 @@ func (p *planner) nextDeletion() workspace.Operation {
 	return workspace.OpNone
 }
 
-// kept describes, as the reason of a wait, how long the volume of a deleted workspace stays that is in no
+// kept returns the reason of the wait that tells how long the volume of a deleted workspace stays if it is in no
 // archive. The rule is that of [planner.mayDeleteVolume].
 func (p *planner) kept() string {
 	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
@@ -84,9 +84,9 @@ func (p *planner) intact() bool {
 	return p.o.Volume != nil && n.Conditions.True(workspace.VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
 }
 
-// stepsDown reports whether an intact volume is archived even though the delay has passed. It may have passed without
-// a leader, or the row is from before the deletion was undone. Time alone gives up only a volume whose archiving was
-// tried and has failed.
+// stepsDown reports whether an intact volume is archived even though the delay has passed. The delay may have passed
+// without a leader, or the row is from before the deletion was undone. Time alone gives up only a volume whose
+// archiving was tried and has failed.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
 	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)

@@ -130,8 +130,8 @@ func (p *planner) done() Action {
 	return ActNothing
 }
 
-// startsBesideJobs reports whether the next operation starts the container, and only successful restores are
-// left.
+// startsBesideJobs reports whether the next operation starts the container and the only jobs left are successful
+// restores.
 func (p *planner) startsBesideJobs() bool {
 	n := &p.next
 	return !n.Deleted() && nextOperations[p.orderedPhase()][n.Wanted()] == workspace.OpStarting && p.restored()
@@ -240,7 +240,7 @@ func (p *planner) pulling() Action {
 	return ActNothing
 }
 
-// pullLater pulls the image again after a pause: the cause may pass.
+// pullLater pulls the image again after a pause, because the cause of the failure may pass.
 func (p *planner) pullLater(pull *workspace.Pull) Action {
 	p.wait(workspace.WaitPullingImage, pull.Failure)
 	p.waiting.Cause, p.waiting.Tries, p.waiting.Image = pull.Cause, 1, p.o.Image

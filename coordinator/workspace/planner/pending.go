@@ -18,8 +18,8 @@ var pendingReasons = map[string]bool{
 	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
-// sharedWaits are the waits for shared resources, in which an operation that yields is postponed. An operation keeps
-// waiting for a machine that may still write, or for an administrator.
+// sharedWaits are the waits for shared resources, during which an operation that yields is postponed. An operation
+// keeps waiting for a machine that may still write, or for an administrator.
 var sharedWaits = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
 	workspace.WaitPullingImage: true, workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
@@ -59,7 +59,8 @@ func (p *planner) evicted(k *workspace.Container) Action {
 	return ActStart
 }
 
-// whyNotReady returns the backend's reason why a running container is not ready, or otherwise.
+// whyNotReady returns the backend's reason why a running container is not ready, or the text otherwise if there is
+// none.
 func whyNotReady(k *workspace.Container, otherwise string) string {
 	if k.Pending != nil {
 		return k.Pending.Message

@@ -112,8 +112,8 @@ func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
 	}
 }
 
-// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so that the
-// next one has the present settings. That is no failure, and waits for its turn.
+// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so that the next one
+// has the present settings. That is no failure, and it does not happen before a retry is due.
 func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 	old := *noNode
 	old.Outdated = true
@@ -291,8 +291,8 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 	}
 }
 
-// TestABackendThatDoesNotAnswerAnActuator is waited for, like one that does not answer an observation, however
-// often. The wait of an archive is another question.
+// TestABackendThatDoesNotAnswerAnActuator is waited for, like one that does not answer an observation, however often.
+// The wait of an archive is a different matter.
 func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	away := fmt.Errorf("start: %w", workspace.Fail(workspace.ReasonUnreachable, errors.New("the engine is stopping")))
 	for _, op := range []workspace.Operation{workspace.OpProvisioning, workspace.OpStarting, workspace.OpStopping, workspace.OpDeleting} {

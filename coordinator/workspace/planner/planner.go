@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// planner makes one decision, by the list of [steps]. They change next and return the action; was and o keep
-// their given values.
+// planner makes one decision, by the list of [steps]. The steps change next and return the action; was and o keep their
+// given values.
 type planner struct {
 	now        time.Time
 	was        workspace.Workspace
@@ -119,8 +119,8 @@ func (p *planner) markDirty() {
 	}
 }
 
-// updatePolicy sets the condition of the policy. A container with another volume violates it like one without a
-// volume: files that users write there are not saved with the workspace.
+// updatePolicy sets the condition of the policy. A container with another volume violates the policy, as does one
+// without a volume: files that users write there are not saved with the workspace.
 func (p *planner) updatePolicy() {
 	if !p.o.Knows(workspace.SensorContainers | workspace.SensorVolumes) {
 		return
@@ -202,8 +202,8 @@ func (p *planner) updatePhase() {
 	p.next.Phase = p.judgedPhase()
 }
 
-// judgedPhase returns the phase that follows from the observation. A workspace becomes DELETED, after which it
-// is never observed again, only when certainly nothing of it is left. A volume that was not restored yet and a
+// judgedPhase returns the phase that follows from the observation. A DELETED workspace is never observed again, so a
+// workspace becomes DELETED only when certainly nothing of it is left. A volume that was not restored yet and a
 // container that has exited meet no condition, but they still exist.
 func (p *planner) judgedPhase() workspace.Phase {
 	n := &p.next
@@ -344,7 +344,7 @@ func (p *planner) endCrashLoop() (Action, bool) {
 	return ActNothing, true
 }
 
-// act returns a, or nothing while a retry is not due yet.
+// act returns the action a, or none while a retry is not due yet.
 func (p *planner) act(a Action) Action {
 	if p.backingOff {
 		return ActNothing

@@ -116,8 +116,8 @@ func TestNextOperation(t *testing.T) {
 	}
 }
 
-// TestDeletionStepsDown: the remains of a deleted workspace decide the order of removal, and anything that its
-// archive can still be made from is archived (SPEC 3).
+// TestDeletionStepsDown: the remains of a deleted workspace decide the order of removal, and anything from which its
+// archive can still be made is archived (SPEC 3).
 func TestDeletionStepsDown(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true}
 	for name, c := range map[string]struct {

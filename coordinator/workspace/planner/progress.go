@@ -9,8 +9,8 @@ import (
 // progressAfter is how old an operation must be for its progress to be saved. Most have ended by then.
 const progressAfter = time.Second
 
-// progress returns the progress to save: none of another operation, of another attempt, or of one that has just
-// begun.
+// progress returns the progress to save. Progress of another operation or attempt, or of an operation that has just
+// begun, is not saved.
 func (p *planner) progress() *workspace.JobProgress {
 	n, was, newest := &p.next, &p.was, p.o.Progress
 	switch {

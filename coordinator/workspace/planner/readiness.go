@@ -11,8 +11,8 @@ import (
 )
 
 // readiness adds the results of the controller's own probe to the container (SPEC 2). An application that has answered
-// is ready, even if its health check does not say so yet. An application that answers at another port gets that one,
-// until it answers at its own.
+// is ready, even if its health check does not say so yet. An application that answers at another port is reached at
+// that port until it answers at its own.
 func (p *planner) readiness() {
 	k, r, found := p.o.Container, p.o.Readiness, &p.next.HomeCtx.Found
 	if k == nil || !k.Running || k.Endpoint == "" {

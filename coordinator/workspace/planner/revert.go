@@ -2,8 +2,8 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// endRevert ends an open request to go back to an older archive in any case. An empty problem means that it was
-// carried out.
+// endRevert ends an open request to go back to an older archive, whether it succeeded or not. An empty problem means
+// that the request was carried out.
 func (p *planner) endRevert(problem string) {
 	n := &p.next
 	if n.Revert == nil || n.Revert.ID == n.HomeCtx.RevertID {

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// reverting is a workspace in a phase whose owner wants to go back to K0.
+// reverting returns a workspace in that phase whose owner wants to go back to K0.
 func reverting(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	w, o := at(p)
 	w.Revert = &workspace.Revert{ID: "r", Key: "K0", At: now}

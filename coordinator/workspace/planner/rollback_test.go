@@ -261,8 +261,8 @@ func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	}
 }
 
-// TestHalfRestoredVolumeIsRemoved if an archived workspace should stay archived and the archive was seen, and only its
-// own volume.
+// TestHalfRestoredVolumeIsRemoved if an archived workspace should stay archived and its archive was seen. No volume but
+// its own is removed.
 func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace, *workspace.Observation)

@@ -179,7 +179,7 @@ func TestPullingAnImage(t *testing.T) {
 	}
 }
 
-// TestAFirstStartIsNotRoutedBeforeItIsReady: the container has an address long before.
+// TestAFirstStartIsNotRoutedBeforeItIsReady: the container has an address long before that.
 func TestAFirstStartIsNotRoutedBeforeItIsReady(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning

@@ -9,8 +9,8 @@ type step struct {
 	do   func(*planner) (Action, bool)
 }
 
-// steps are the order in which a decision is made. Only a step changes the next row, and each sees the changes of the
-// steps before it. The first step that ends the decision is the last one.
+// steps lists the steps of a decision in their order. Only a step changes the next row, and each sees the changes of
+// the steps before it. The first step that ends the decision is the last one.
 var steps = []step{
 	// Decisions by the row alone. The conditions stay unchanged, so a loss that shows for the first time is found by
 	// the next observation.

@@ -20,8 +20,8 @@ func (p *planner) remember(job *workspace.Job) {
 }
 
 // unchanged decides after an archive job that has found the home in the state that it was given. The current archive
-// stays current, and the volume is deleted. That requires that it is the state of this volume and of this archive, and
-// that the store has that archive unchanged. When in doubt, the home is archived.
+// stays current, and the volume is deleted. That requires that the state belongs to this volume and to this archive,
+// and that the store has this archive unchanged. When in doubt, the home is archived.
 func (p *planner) unchanged(job *workspace.Job) Action {
 	n, f := &p.next, p.next.HomeCtx.Fingerprint
 	switch {

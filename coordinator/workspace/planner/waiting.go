@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// waitForStore maps the states of the object store that must pass first.
+// waitForStore maps the states of the object store that must pass first to the reasons of the waits.
 var waitForStore = map[workspace.StoreState]string{
 	workspace.StoreAway: workspace.WaitStoreAway, workspace.StoreRefuses: workspace.WaitStoreRefuses,
 	workspace.StoreMismatch: workspace.WaitBucketMismatch,
@@ -34,7 +34,7 @@ const (
 	retryMaxPull = 5 * time.Minute
 )
 
-// wait records the workspace's wait. The time of a wait for the same reason continues.
+// wait records the workspace's wait. A wait for the same reason keeps the time at which it began.
 func (p *planner) wait(reason, message string) {
 	p.waiting = &workspace.Waiting{Reason: reason, Message: message, Since: p.now}
 	if w := p.waited(); w != nil && w.Reason == reason {
@@ -42,7 +42,7 @@ func (p *planner) wait(reason, message string) {
 	}
 }
 
-// waited returns the workspace's previous wait. The attempts to pull an image start from one for another image,
+// waited returns the workspace's previous wait. The count of attempts to pull an image starts over for another image,
 // and when another attempt was requested.
 func (p *planner) waited() *workspace.Waiting {
 	w := p.was.Waiting
@@ -102,9 +102,8 @@ func (p *planner) giveWay(reason, message string) Action {
 	return ActDeleteJobs
 }
 
-// resultLost runs a storage job again whose result was lost. That is no failure of the workspace, because the
-// work may be done. Losing MaxRetry results in a row does not pass by itself, and ends the attempts like a
-// failure.
+// resultLost repeats a storage job whose result was lost. That is no failure of the workspace, because the work may be
+// done. If MaxRetry results in a row are lost, that does not pass by itself, so it ends the attempts like a failure.
 func (p *planner) resultLost(message string) Action {
 	n := &p.next
 	if n.HomeCtx.Unread++; n.HomeCtx.Unread < p.policy.MaxRetry {
@@ -154,8 +153,8 @@ func (p *planner) waitStore() Action {
 		waited.Round(time.Second), p.o.Store.Message))
 }
 
-// givesWay reports whether a failure of the present operation is not an error of the workspace: its volume is
-// intact, or it is being deleted.
+// givesWay reports whether a failure of the present operation is not an error of the workspace, because its volume is
+// intact or it is being deleted.
 func (p *planner) givesWay(reason workspace.ErrorReason) bool {
 	n := &p.next
 	return n.Deleted() ||

@@ -68,8 +68,8 @@ func undelete(t *testing.T, s stuck) {
 	}
 }
 
-// expire lets the time pass for which the files of a deleted workspace are kept. Then the workspace is removed,
-// unless the owner of its files is in doubt: then the files stay, and no time is promised.
+// expire lets the time pass for which the files of a deleted workspace are kept. Then the workspace is removed, unless
+// it is in doubt whose files they are. In that case the files stay, and no time is promised.
 func expire(t *testing.T, s stuck) {
 	h := s.harness()
 	h.live(t, 2)
