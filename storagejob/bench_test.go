@@ -30,10 +30,10 @@ const (
 // BenchmarkArchive compares the job, as its own process, with a shell's work on the same folder, disk and object store.
 // `make bench-archive` runs it.
 //
-// Everything alternates in one run and ends when the data is on disk: each measured time includes flushing the file
-// system of the volume or the store. No runner flushes what another has written: the file systems belong to the
-// benchmark. Every restore gets a new one, because ext4 creates files slowly for minutes after many were deleted. The
-// benchmark fails if the job exceeds its memory limit.
+// The runners alternate, and each measurement ends when the data is on disk: the measured time includes flushing the
+// file system of the volume or the store. No runner flushes what another has written, because the file systems belong
+// to the benchmark. Every restore gets a new file system, because ext4 creates files slowly for minutes after many were
+// deleted. The benchmark fails if the job exceeds its memory limit.
 func BenchmarkArchive(b *testing.B) {
 	rounds := archiveRounds
 	if text := os.Getenv("BENCH_ARCHIVE_ROUNDS"); text != "" {
@@ -43,7 +43,7 @@ func BenchmarkArchive(b *testing.B) {
 	}
 	job := filepath.Join(b.TempDir(), "storagejob")
 	volumes := newDisk(b, 6)
-	// The store's objects and the trees.
+	// The store's objects and the trees are on this disk.
 	b.Setenv("TMPDIR", newDisk(b, 8).empty(b))
 	r := &race{bench: newBench(b), job: job, volumes: volumes, times: map[string][]float64{},
 		cpu: map[string][]float64{}}

@@ -193,7 +193,7 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 		rep := newReporter(io.Discard, contract.About{}, time.Hour)
 		err := decode(t.Context(), bytes.NewReader(s.good[:size]), nil, volume, tree.Limits{Bytes: 1 << 30}, rep)
 		rep.finish(contract.Result{}, err)
-		// The size alone reveals an empty archive, so that it never gets here.
+		// The size alone reveals an empty archive, so an empty one never gets here.
 		if size > 0 && !errors.Is(err, tree.ErrCorrupt) {
 			t.Errorf("cut to %d: %v", size, err)
 		}

@@ -58,8 +58,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestRotation adds a new recipient, archives again, and removes the old recipient. Each archive opens with the keys of
-// its time, and the newest one with the new key alone.
+// TestRotation adds a new recipient, archives again, and removes the old recipient. Each archive opens with the keys
+// that were in use when it was made, and the newest one with the new key alone.
 func TestRotation(t *testing.T) {
 	retired, current := identity(t), identity(t)
 	b, volume := newBench(t), home(t, 100_000)

@@ -12,7 +12,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// errUsage marks mistakes in the command line and the environment. A retry with the same ones fails again.
+// errUsage marks mistakes in the command line and the environment. A retry with the same command line and environment
+// fails again.
 var errUsage = errors.New("usage")
 
 // exitCode returns the exit code for an error; package contract explains the codes. The order matters for errors with

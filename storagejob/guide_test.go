@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestArchivesOpenWithoutUs runs the commands that docs/backups.md, in both languages, gives to a user who has an
+// TestArchivesOpenWithoutUs runs the commands that docs/backups.md, in both languages, gives for users who have an
 // archive but none of our programs.
 func TestArchivesOpenWithoutUs(t *testing.T) {
 	for _, program := range []string{"tar", "zstd", "sha256sum"} {

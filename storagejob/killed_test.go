@@ -209,7 +209,7 @@ func TestAnEarlierReleasesRestoreIsFinished(t *testing.T) {
 			break
 		}
 		code, res := b.run("restore", to, contract.EnvOperation+"="+testOperation, contract.EnvNewVolume+"=true")
-		// It left no mark: at its very end a person must decide, as before.
+		// That release left no mark: after a kill at its very end a person must decide, as before.
 		if entries, err := os.ReadDir(filepath.Join(to, ".codehub-staging")); code == contract.ExitOccupied &&
 			(err != nil || len(entries) == 0) {
 			continue

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// Limits for archives that another program made, or that were damaged.
+// Limits for archives that another program has made or that are damaged.
 const (
 	// The .meta of an archive may not record the size of the content: another program has made the archive, or its
 	// metadata was lost in a copy. Such an archive may unpack to freeExpansion bytes plus maxExpansion times its size.
@@ -43,12 +43,12 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	volume.Step = s.step
 	res = contract.Result{Size: info.Size, SHA256: info.SHA256}
 
-	// A run that was killed at its very end has done everything. Its files may have been used since then, so that their
+	// A run that was killed at its very end has done everything. The files may have been used since then, so their
 	// state is unknown.
 	if res.Done, err = volume.Restored(info.SHA256); err != nil || res.Done {
 		return res, err
 	}
-	// A run that was killed after the verification has only left the swap to do.
+	// After a run that was killed after the verification, only the swap is left to do.
 	done, err := volume.Verified(info.SHA256)
 	if err != nil {
 		return contract.Result{}, err

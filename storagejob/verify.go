@@ -68,8 +68,8 @@ func (p packed) identities() []age.Identity {
 	return []age.Identity{p.key}
 }
 
-// check compares the store's report about an upload with the sent data. The store has verified the checksum of each
-// part when it arrived.
+// check compares the store's report about an upload with the sent data. The store verified the checksum of each part
+// when the part arrived.
 func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) error {
 	rep.begin(contract.StepVerify, 0)
 	stored, err := from.Stored(ctx)
@@ -93,7 +93,7 @@ func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) 
 	return nil
 }
 
-// unproven translates an error from looking for an upload: if the store has just acknowledged an upload that is
+// unproven translates an error from looking for an upload: if an upload that the store has just acknowledged is
 // missing, nothing is proven.
 func unproven(err error) error {
 	if errors.Is(err, object.ErrMissing) {
@@ -147,8 +147,8 @@ func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	return object.Info{Size: up.size, Content: same.Size() + count.Holes.Load(), SHA256: sum}, nil
 }
 
-// fingerprintOf returns the fingerprint of the volume, or an empty string if it cannot be trusted. Something unreadable
-// makes it empty; the archive job discovers that itself.
+// fingerprintOf returns the fingerprint of the volume, or an empty string if it cannot be trusted. It is empty if
+// something cannot be read; the archive job will notice that itself.
 func fingerprintOf(ctx context.Context, volume, operation string) (string, error) {
 	sum, err := fingerprint.Of(ctx, volume, tree.StagingName(operation))
 	if ctx.Err() != nil {

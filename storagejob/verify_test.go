@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/tree"
 )
 
-// observe sends the job's requests through a proxy that passes each of them to see, and returns the setting for it.
+// observe returns the setting that sends the job's requests through a proxy, which passes each request to see.
 func (b *bench) observe(see func(*http.Request)) (env string) {
 	b.t.Helper()
 	to, err := url.Parse(b.store.Endpoint)
@@ -41,7 +41,7 @@ func (b *bench) observe(see func(*http.Request)) (env string) {
 	return contract.EnvEndpoint + "=" + proxy.URL
 }
 
-// counts returns the setting for a proxy, and counters for how often the archive was sent and read.
+// counts returns the setting for a proxy, and counters that tell how often the archive was sent and read.
 func (b *bench) counts() (env string, sent, read *int) {
 	sent, read = new(int), new(int)
 	return b.observe(func(r *http.Request) {
@@ -251,7 +251,7 @@ func TestProgressAfterTheUploadOfAKilledRun(t *testing.T) {
 	}
 }
 
-// TestFileThatChangesWhileItIsRead: the file is named, and nothing that counts is left.
+// TestFileThatChangesWhileItIsRead: the error names the file, and no archive that counts is left.
 func TestFileThatChangesWhileItIsRead(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"grows":   func(path string) error { return os.Truncate(path, 300<<20) },
@@ -271,7 +271,7 @@ func TestFileThatChangesWhileItIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, volume := newBench(t), t.TempDir()
 			path := filepath.Join(volume, "image.raw")
-			// Incompressible, and more than the job keeps until it is sent.
+			// The content cannot be compressed, and is more than the job keeps in memory before it is sent.
 			content := make([]byte, 96<<20)
 			_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // never fails
 			must(t, os.WriteFile(path, content, 0o600))
@@ -347,7 +347,7 @@ func identity(t *testing.T) keyFile {
 	return keyFile{key, path}
 }
 
-// recipient returns the setting to encrypt to this key and to others.
+// recipient returns the setting that makes the job encrypt to this key and to others.
 func (k keyFile) recipient(others ...keyFile) string {
 	env := contract.EnvAgeRecipients + "=" + k.key.Recipient().String()
 	for _, o := range others {
@@ -356,5 +356,5 @@ func (k keyFile) recipient(others ...keyFile) string {
 	return env
 }
 
-// identity returns the setting to decrypt with this key.
+// identity returns the setting that makes the job decrypt with this key.
 func (k keyFile) identity() string { return contract.EnvAgeIdentityFile + "=" + k.path }

@@ -29,7 +29,7 @@ func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phas
 	return ordered(container, volume, archive)
 }
 
-// present returns whether container, volume and archive exist according to the conditions.
+// present returns whether container, volume and archive count as present, according to the conditions.
 func present(c Conditions, archiveKey string, was Phase) (container, volume, archive bool) {
 	container = c.True(ContainerReady)
 	switch c[ContainerReady].Reason {

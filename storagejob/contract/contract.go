@@ -48,8 +48,7 @@ const (
 	EnvOperation = "CODEHUB_OPERATION"
 	// EnvAbout holds an [About] as JSON. It holds no secret.
 	EnvAbout = "CODEHUB_ABOUT"
-	// EnvGrant is true for a job that finds a [Grant] in its scratch folder. It then takes credentials from nowhere
-	// else.
+	// EnvGrant is true for a job that finds a [Grant] in its scratch folder. It then uses no other credentials.
 	EnvGrant = "CODEHUB_GRANT"
 	// EnvVerify is [VerifyFull], which is the default, or [VerifyChecksum].
 	EnvVerify = "CODEHUB_VERIFY"

@@ -172,7 +172,7 @@ func FuzzParseResult(f *testing.F) {
 	})
 }
 
-// same compares results. It ignores that an empty list of stages is written as nothing.
+// same compares results. It ignores that an empty list of stages is omitted from the output.
 func same(a, b Result) bool {
 	if !slices.Equal(a.Stages, b.Stages) {
 		return false

@@ -27,13 +27,13 @@ const EnvEgressRules = "CODEHUB_EGRESS_RULES"
 const ResolvedPath = "/run/systemd/resolve"
 
 // EgressRules say what the containers on one bridge can reach: replies, the destinations in Allow, name servers and the
-// internet. Everything private is closed, including the engine's host.
+// internet. All private addresses are closed, including the engine's host.
 type EgressRules struct {
 	// Table is the name of the table in nftables. The table belongs to the installation alone.
 	Table string `json:"table"`
 	// Bridge is the name of the containers' network interface.
 	Bridge string `json:"bridge"`
-	// Allow opens destinations. It takes precedence over all rules that close something.
+	// Allow opens destinations, and takes precedence over all rules that close something.
 	Allow []Destination `json:"allow,omitempty"`
 	// Deny also closes public addresses.
 	Deny []netip.Prefix `json:"deny,omitempty"`

@@ -21,13 +21,13 @@ const (
 )
 
 // The sizes that a commit marker's object records, in bytes and in decimal: in its user metadata, and as parameters of
-// its content type. Both may be absent, because stores and people that copy objects can lose them. A job with a [Grant]
-// can only write the content type: user metadata would have to be signed before the sizes are known.
+// its content type. Both places may lack them, because stores and people that copy objects can lose them. A job with a
+// [Grant] can only write the content type: user metadata would have to be signed before the sizes are known.
 const (
 	// MetaArchiveSize is the size of the archive.
 	MetaArchiveSize = "archive-size"
 	// MetaContentSize is the size of the tar stream in the archive, plus the holes of sparse files, which the stream
-	// only describes. A restore unpacks no more than that.
+	// only describes. A restore unpacks no more than this size.
 	MetaContentSize = "content-size"
 )
 

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Usage is the program's usage task: it counts the content of the folders that follow, and reads how full the file
-// system at [UsageDiskPath] is. It changes nothing.
+// Usage is the program's usage task: it counts the content of the folders given as further arguments, and reads how
+// full the file system at [UsageDiskPath] is. It changes nothing.
 const Usage = "usage"
 
 const (

@@ -50,7 +50,7 @@ func TestWhatIsAppliedIsThere(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			// They also survive the way through a header and back.
+			// They also survive the conversion to a header and back.
 			var st unix.Stat_t
 			must(t, unix.Fstat(fd, &st))
 			if again := FromHeader(Header("file", &st, got.xattrs)); !again.ModTime.Equal(want.ModTime) {

@@ -1,9 +1,9 @@
 // Package egress creates the packet filter rules that define what workspaces can reach (SPEC 8), in the network
 // namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and nothing else.
 //
-// It owns one nftables table, whose name it is given, and must not touch any other. A packet that this table accepts
-// still passes Docker's own rules and the host's. A packet that this table refuses is refused. The package must not
-// know what a workspace is.
+// It owns one nftables table, whose name the caller gives, and must not touch any other. A packet that this table
+// accepts still passes Docker's own rules and the host's. A packet that this table refuses is refused. The package must
+// not know what a workspace is.
 package egress
 
 import (
@@ -75,7 +75,7 @@ func probed(args []string) (settle time.Duration, addresses []string, err error)
 	return 0, args, nil
 }
 
-// settled repeats the probe and returns the result of the first one that begins after the duration settle.
+// settled repeats the probe and returns the result of the first probe that begins after the duration settle.
 func settled(ctx context.Context, settle time.Duration, addresses []string) []string {
 	end := time.Now().Add(settle)
 	tick := time.NewTicker(probeEvery)

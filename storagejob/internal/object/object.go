@@ -100,7 +100,7 @@ func Open(ctx context.Context, o Options) (*Archive, error) {
 	return &Archive{
 		client: s3.NewFromConfig(cfg, func(s *s3.Options) {
 			s.UsePathStyle = o.PathStyle
-			// The archive has its own checksum, so this is expected.
+			// The archive has its own checksum, so the missing one is expected.
 			s.DisableLogOutputChecksumValidationSkipped = true
 			if signed != nil {
 				s.HTTPClient = signed

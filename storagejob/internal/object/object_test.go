@@ -219,8 +219,8 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
-// TestPartsOfALargeArchiveAreEqual: a store that requires parts of equal size accepts an archive with more of the
-// smallest parts than once had equal size.
+// TestPartsOfALargeArchiveAreEqual: a store that requires parts of equal size accepts an archive with more equal parts,
+// of the smallest size, than archives used to have.
 func TestPartsOfALargeArchiveAreEqual(t *testing.T) {
 	a, _ := openEmpty(t)
 	store := faulty.NewStore(t, os.Getenv("AWS_ENDPOINT_URL_S3"))
@@ -291,8 +291,8 @@ func TestAPartThatArrivesLate(t *testing.T) {
 			}
 			gone, end := r.Context().Done(), len(content)-1
 			r = r.WithContext(t.Context()) // not the client's: the store continues
-			// Receiving the last byte stands for the store's own work. It ends after the abort if the client does not
-			// wait for it, and soon if the client does.
+			// Receiving the last byte stands for the store's own work. This work ends after the abort if the client
+			// does not wait for it, and soon if the client does.
 			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:end]), readerFunc(func([]byte) (int, error) {
 				close(received)
 				select {
@@ -366,7 +366,7 @@ type readerFunc func([]byte) (int, error)
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestAGrantIsEnoughForAnArchive: its upload is gone when the job is done, used or not.
+// TestAGrantIsEnoughForAnArchive: when the job is done, the granted upload is gone, whether it was used or not.
 func TestAGrantIsEnoughForAnArchive(t *testing.T) {
 	for _, size := range []int{100, 3 * small} {
 		a, all, _ := openGranted(t, workspace.JobArchive)
@@ -443,7 +443,7 @@ func TestAGrantThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestStoreRefusesADamagedPart: the store compares the checksum that can be sent with a signed request.
+// TestStoreRefusesADamagedPart: the store checks the part against the checksum that can be sent with a signed request.
 func TestStoreRefusesADamagedPart(t *testing.T) {
 	a, _, _ := openGranted(t, workspace.JobArchive)
 	wrong, err := a.md5(&part{buffer: []byte("content")})
@@ -474,7 +474,8 @@ func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
 	}
 }
 
-// TestDownloadReplacesASilentConnection: an open but silent connection is also replaced.
+// TestDownloadReplacesASilentConnection: not only a broken connection is replaced, but also one that is open and
+// silent.
 func TestDownloadReplacesASilentConnection(t *testing.T) {
 	a, l := openEmpty(t)
 	content := random(5 << 20)

@@ -125,7 +125,7 @@ func TestReadsWhatGoReads(t *testing.T) {
 	})
 }
 
-// TestLiesAreRefused: Go's reader, or the check of the map, refuses every lie in a header.
+// TestLiesAreRefused: Go's reader, or the check of the map, refuses every header with false claims.
 func TestLiesAreRefused(t *testing.T) {
 	for name, stream := range paxtest.Lies(t) {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Reader reads the entries of a tar stream like [tar.Reader], and accepts any stream. It reads headers that
-// AppendHeader wrote without Go's writer by itself, and all others with Go's reader. For a sparse file that
+// Reader reads the entries of a tar stream like [tar.Reader], and accepts any stream. It parses the headers that
+// AppendHeader writes without Go's writer, and leaves all others to Go's reader. For a sparse file that
 // AppendSparseHeader has described, the data can also be read alone: see Data.
 type Reader struct {
 	src source

@@ -14,8 +14,9 @@ const flushEvery = 32 << 20
 // flusher flushes small files to disk while more are unpacked, so that the disk is not idle until [Volume.Commit]
 // waits for it. It also flushes unwritten data of other writers, because Commit waits for it, too.
 //
-// Nothing relies on the flushed data: Commit waits for everything. But an error counts. The kernel reports unwritten
-// pages to Commit. It reports a disk's failure to empty its cache only to the caller of that flush.
+// Nothing relies on the flushed data: Commit waits for everything. But the error of a flush counts. If pages could not
+// be written, the kernel tells Commit, too; if a disk failed to empty its cache, it only tells the caller of that
+// flush.
 //
 // One goroutine calls its methods.
 type flusher struct {

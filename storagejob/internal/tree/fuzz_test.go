@@ -64,7 +64,7 @@ func FuzzUnpack(f *testing.F) {
 		must(t, v.Discard())
 		must(t, v.Close())
 		requireEqual(t, want, snapshot(t, g.around))
-		// An unpacked stream also goes the rest of the way.
+		// A stream that can be unpacked must also survive the rest of a restore.
 		if err == nil {
 			must(t, restoreInto(t, g.volume, archive))
 		}

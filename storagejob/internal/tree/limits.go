@@ -55,8 +55,8 @@ const (
 	// roomStep is how many bytes are written between two checks. Each check requires as many free bytes beyond the
 	// reserve, plus what the writers have not written yet, so that the next writes fit.
 	roomStep = 1 << 20
-	// entryRoom is what an entry counts besides its content. It is more than an inode and a name take, so that inodes
-	// are checked often enough.
+	// entryRoom is how many bytes an entry counts for besides its content. That is more than an inode and a name take,
+	// so that inodes are checked often enough.
 	entryRoom = 16 << 10
 )
 

@@ -18,7 +18,7 @@ import (
 // readBatch is how many names of a folder are in memory at the same time. A folder may contain millions.
 const readBatch = 1024
 
-// zeros is the content of a hole, and padding for blocks.
+// zeros is used as the content of holes and as padding for blocks.
 var zeros [holeSize]byte
 
 // Pack writes the folder dir as a tar stream to w, its headers also to headers, and adds to count. A folder comes

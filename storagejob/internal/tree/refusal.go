@@ -8,7 +8,7 @@ import (
 )
 
 // RefusedError says that the volume's file system refuses something that a restore needs. The archive is not to blame,
-// or not proven to be: see ByContent.
+// or is not proven to be damaged: see ByContent.
 type RefusedError struct {
 	// ByContent says that the file system refuses names, links, attributes or sizes in the archive. Another file system
 	// accepts them, unless the archive is damaged, which its checksum reveals.
@@ -77,8 +77,8 @@ func refused(err error) error {
 }
 
 // damage marks kernel errors as [ErrCorrupt] if only the archive can cause them, on any file system: a name that
-// already exists, byte for byte, or a file that is used as a folder. The entry would be name in the open folder
-// parent.
+// already exists, byte for byte, or a file that is used as a folder. The entry was to be created as name in the open
+// folder parent.
 func damage(err error, parent int, name string) error {
 	isDamage := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR)
 	if errors.Is(err, unix.EEXIST) {

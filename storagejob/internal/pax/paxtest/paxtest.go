@@ -1,7 +1,7 @@
 // Package paxtest provides malicious tar streams, and compares how Go's reader and ours read a stream. It is for the
 // tests of package pax and of the readers of archives.
 //
-// It owns headers that no writer writes: it assembles them field by field.
+// It owns headers that no writer produces: it assembles them field by field.
 package paxtest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax"
 )
 
-// Block returns a header of this type that announces size bytes of content.
+// Block returns a header of the given type that announces size bytes of content.
 func Block(kind byte, name string, size int64) []byte {
 	return block(kind, name, fmt.Sprintf("%011o\x00", size))
 }
@@ -71,8 +71,8 @@ func sparse(name, size, text, stored string) []byte {
 		Block(tar.TypeReg, "y", int64(len(content))), filled(content), end())
 }
 
-// Oddities returns streams that no writer writes, which all readers must read alike. Most of them have headers to which
-// the next entry's bytes might seem to belong.
+// Oddities returns streams that no writer produces but that all readers must read alike. Most of them have headers to
+// which the next entry's bytes might seem to belong.
 func Oddities() map[string][]byte {
 	entries := slices.Concat(Block(tar.TypeDir, "d/", 0), Block(tar.TypeReg, "empty", 0), Block(tar.TypeReg, "f", 4),
 		filled("abcd"))
