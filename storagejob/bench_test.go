@@ -254,7 +254,7 @@ func median(values []float64) float64 {
 // disk is a file with its own file system.
 type disk struct{ image, dir, device string }
 
-// newDisk creates a disk of so many GiB, without a file system.
+// newDisk creates a disk with a size in GiB, without a file system.
 func newDisk(t testing.TB, gib int) *disk {
 	t.Helper()
 	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}

@@ -43,7 +43,7 @@ var words = strings.Fields(`const let function return if else for while import e
 
 func word(random *rand.Rand) string { return words[random.IntN(len(words))] }
 
-// text returns so many bytes of lines that look like a program.
+// text returns lines that look like a program, with the given size in bytes.
 func text(random *rand.Rand, size int) []byte {
 	var out bytes.Buffer
 	for out.Len() < size {

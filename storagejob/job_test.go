@@ -364,7 +364,7 @@ func TestDiskFullIsClearAndLeavesTheVolumeUnchanged(t *testing.T) {
 	requireSame(t, before, to)
 }
 
-// bomb returns a small archive of one file of so many bytes, and the size of its content.
+// bomb returns a small archive of one file, whose size is given in bytes, and the size of the archive's content.
 func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	t.Helper()
 	var out bytes.Buffer

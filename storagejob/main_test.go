@@ -49,8 +49,8 @@ func killer(n string) func(string) error {
 		if left--; left == 0 {
 			fmt.Fprintf(os.Stderr, "killed before: %s\n", what)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			// The first process of a container cannot kill itself. It also exits immediately, with the same code for
-			// its container.
+			// The first process of a container cannot kill itself. Therefore it also exits immediately, with the code
+			// that its container would get from a kill.
 			os.Exit(128 + int(syscall.SIGKILL))
 		}
 		return nil
@@ -222,7 +222,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// home creates a home of so many incompressible bytes, in files of all sizes, with symlinks and hard links in between.
+// home creates a home with that many incompressible bytes, in files of all sizes, with symlinks and hard links in
+// between.
 func home(t testing.TB, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()

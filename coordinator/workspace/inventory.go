@@ -19,7 +19,7 @@ type ArchiveVersion struct {
 	Size int64
 	// Modified is when the archive was written, by the store's clock.
 	Modified time.Time
-	// Current says that the workspace's row names this archive.
+	// Current reports that the workspace's row names this archive.
 	Current bool
 }
 

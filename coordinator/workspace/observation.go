@@ -18,7 +18,7 @@ type Container struct {
 	// Cause is why a container has ended, if its exit code does not tell: it ran out of memory, or its node evicted it.
 	// It is empty otherwise.
 	Cause string
-	// Disrupted says that the container was ended from outside, such as by the drain of its node, an eviction or a
+	// Disrupted reports that the container was ended from outside, such as by the drain of its node, an eviction or a
 	// forced deletion. Its end says nothing about the program in it (SPEC 3).
 	Disrupted bool
 	// StartedAt and FinishedAt are the backend's own times; zero when unknown.
@@ -31,7 +31,7 @@ type Container struct {
 	// its node is lost, or it does not end. It is nil when the backend reports no such obstacle. A container that was
 	// started and does not run yet counts as Running.
 	Pending *Pending
-	// StartAgain says that the backend must check this running container before its first use, and perhaps replace
+	// StartAgain reports that the backend must check this running container before its first use, and perhaps replace
 	// it. The backend does so when it is asked to start the container once more (SPEC 7).
 	StartAgain bool
 	// Unknown says why this container could not be inspected. The other fields then mean nothing, and the workspace
@@ -110,12 +110,12 @@ type Job struct {
 	Changed string
 	// Disrupted is as in [Container], for a failed job.
 	Disrupted bool
-	// ResultLost says that a failed job has ended and that its result cannot be known any more. Its
-	// output cannot be read, or does not hold one. Its work may be done.
+	// ResultLost reports that a failed job has ended and that its result cannot be known any more. Its output cannot be
+	// read, or does not hold one. Its work may be done.
 	ResultLost bool
-	// Locked says that the archive is encrypted and that the job had no key that opens it.
+	// Locked reports that the archive is encrypted and that the job had no key that opens it.
 	Locked bool
-	// Unfit says that the job has failed and is not of this release, so that its output may mean something else.
+	// Unfit reports that the job has failed and is not of this release, so that its output may mean something else.
 	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
@@ -124,10 +124,10 @@ type Job struct {
 	// the work.
 	Content, Files int64
 	SHA256         string
-	// Unchanged says that an archive job has found the home as it was when Fingerprint was taken. It has made no
+	// Unchanged reports that an archive job has found the home as it was when Fingerprint was taken. It has made no
 	// archive, because the current one holds the same content.
 	Unchanged bool
-	// Verified says that a succeeded archive job has read back the archive that it has made.
+	// Verified reports that a succeeded archive job has read back the archive that it has made.
 	Verified bool
 	// Fingerprint identifies the state of the home after a succeeded job; empty when unknown.
 	Fingerprint string

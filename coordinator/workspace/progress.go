@@ -60,7 +60,7 @@ type HomeSize struct {
 	// Bytes is the sum of its regular files, Files the number of its files and folders.
 	Bytes int64 `db:"home_bytes"`
 	Files int64 `db:"home_files"`
-	// AtLeast says that it holds more: the measurement was cut short.
+	// AtLeast reports that it holds more: the measurement was cut short.
 	AtLeast bool `db:"home_at_least"`
 	// MeasuredAt is when the home was measured; zero if it never was.
 	MeasuredAt time.Time `db:"home_measured_at"`

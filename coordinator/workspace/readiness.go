@@ -4,7 +4,7 @@ import "time"
 
 // Readiness is what the controller's own probe has found out about the application in a container.
 type Readiness struct {
-	// Answered says that the application has answered at the container's endpoint.
+	// Answered reports that the application has answered at the container's endpoint.
 	Answered bool
 	// Instead is the port at which the application has answered instead of the endpoint's. No other port listens, and
 	// the image declares this one. 0 means none.

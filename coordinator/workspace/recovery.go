@@ -24,8 +24,8 @@ type Recovery struct {
 	// Newest is the newest archive seen by the person who made the choice. A younger one ends the recovery's first
 	// operation in Conflict.
 	Newest string `json:"newest,omitempty"`
-	// VolumeOpID is the operation that made the volume seen by the person who made the choice. ReplaceVolume says that
-	// its content is given up. Any other volume that exists ends [RecoverArchive] and [RecoverEmpty] in Conflict.
+	// VolumeOpID is the operation that made the volume seen by the person who made the choice. ReplaceVolume reports
+	// that its content is given up. Any other volume that exists ends [RecoverArchive] and [RecoverEmpty] in Conflict.
 	VolumeOpID    string `json:"volume_op_id,omitempty"`
 	ReplaceVolume bool   `json:"replace_volume,omitempty"`
 }

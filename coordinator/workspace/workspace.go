@@ -112,7 +112,7 @@ type Workspace struct {
 	LastAccessAt time.Time
 	// KeepAwakeUntil is the time until which its owner wants it to stay awake although it is not in use.
 	KeepAwakeUntil time.Time
-	// Favourite says that it comes first on its owner's dashboard.
+	// Favourite reports that it comes first on its owner's dashboard.
 	Favourite bool
 	// Busy is why it stays awake although it is not in use; nil while nothing is known.
 	Busy *Busy
@@ -124,8 +124,8 @@ type Workspace struct {
 	PageActivity PageActivity
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// DeletedAt is when the owner deleted the workspace. DeleteNow says that an
-	// administrator has given up what would be kept for the delay of the deletion.
+	// DeletedAt is when the owner deleted the workspace. DeleteNow reports that an administrator has given up what
+	// would be kept for the delay of the deletion.
 	DeletedAt time.Time
 	DeleteNow bool
 	// CollectedAt is when the garbage collector began to delete the archives of the
@@ -140,8 +140,8 @@ type Workspace struct {
 	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is
 	// known to be.
 	ArchiveDamage string
-	// ArchiveSuspected says that something was wrong with that archive when it was last read,
-	// and that it was not read again yet.
+	// ArchiveSuspected reports that something was wrong with that archive when it was last read, and that it was not
+	// read again yet.
 	ArchiveSuspected bool
 	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if it never was, or if that
 	// is not known.
@@ -149,7 +149,7 @@ type Workspace struct {
 
 	// Waiting is what the workspace waits for; nil while it waits for nothing.
 	Waiting *Waiting
-	// AwaitsGC says that the workspace is deleted and nothing but its archive is left.
+	// AwaitsGC reports that the workspace is deleted and nothing but its archive is left.
 	AwaitsGC bool
 	// Recovery is the choice made at the last recovery, nil if there was none.
 	Recovery *Recovery

@@ -62,10 +62,10 @@ type Destination struct {
 type EgressResult struct {
 	// Error says what failed; it is empty on success.
 	Error string `json:"error,omitempty"`
-	// Unable says that the engine's host cannot have such rules, or does not let a container create them: a retry does
-	// not help.
+	// Unable reports that the engine's host cannot have such rules, or does not let a container create them: a retry
+	// does not help.
 	Unable bool `json:"unable,omitempty"`
-	// Stood says that exactly these rules were already in place.
+	// Stood reports that exactly these rules were already in place.
 	Stood bool `json:"stood"`
 	// Nameservers are those of the engine's host that the rules leave open.
 	Nameservers []netip.Addr `json:"nameservers,omitempty"`

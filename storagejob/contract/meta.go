@@ -57,7 +57,7 @@ func MetaSizes(metadata map[string]string, contentType string) (archive, content
 	return size(MetaArchiveSize), size(MetaContentSize)
 }
 
-// ErrMalformedMeta says that an object has the name of a commit marker but not its form.
+// ErrMalformedMeta reports that an object has the name of a commit marker but not its form.
 var ErrMalformedMeta = errors.New("malformed .meta: it must be sha256: and 64 lower-case hexadecimal digits")
 
 // FormatMeta returns the content of the commit marker of an archive with the SHA-256 sum, in lower-case hexadecimal.

@@ -85,12 +85,12 @@ type Result struct {
 	Skipped int64 `json:"skipped"`
 	// Fingerprint identifies the state of the volume, under one boot of the kernel and one mount of the file system
 	// (SPEC 12.15): the next archive job that finds the same fingerprint needs no new archive. It is empty where it
-	// would prove nothing. Unchanged says that this job has found the fingerprint that it was given, and has made no
+	// would prove nothing. Unchanged reports that this job has found the fingerprint that it was given, and has made no
 	// archive.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Unchanged   bool   `json:"unchanged,omitempty"`
-	// Verified says that this archive job has read the whole archive back from the store and found the volume's content
-	// in it. Jobs of earlier releases omit it.
+	// Verified reports that this archive job has read the whole archive back from the store and found the volume's
+	// content in it. Jobs of earlier releases omit it.
 	Verified bool    `json:"verified,omitempty"`
 	Done     bool    `json:"done_before"`
 	Seconds  float64 `json:"seconds"`

@@ -22,7 +22,7 @@ const (
 // Parts are the sizes of the parts of one archive.
 type Parts struct{ size int64 }
 
-// PartsFor returns the sizes for a home of so many bytes.
+// PartsFor returns the sizes of the parts for a home whose size is given in bytes.
 func PartsFor(home int64) Parts {
 	size := home / equalParts * margin
 	return Parts{min(max((size/partStep+1)*partStep, FirstPart), LargestPart)}

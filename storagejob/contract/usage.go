@@ -35,7 +35,7 @@ type HomeUsage struct {
 	// once. Files counts everything below the folder.
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
-	// AtLeast says that not everything was counted: the time was up, or something could not be read.
+	// AtLeast reports that not everything was counted: the time was up, or something could not be read.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 

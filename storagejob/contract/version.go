@@ -21,7 +21,7 @@ const Release = "0.1.0"
 // on this package.
 const DefaultImage = "codehub/storagejob:" + Release
 
-// VersionError says that an image is not the storage job's image of this release, and what to do.
+// VersionError reports that an image is not the storage job's image of this release, and says what to do.
 type VersionError struct {
 	// Image is the reference, or empty if it is unknown.
 	Image string

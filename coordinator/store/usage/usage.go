@@ -130,8 +130,9 @@ const (
 	daysSQL = `
 		SELECT day, phase, micros, ` + ofCauses + ` FROM usage_days s WHERE day >= @from AND day < @to @owned`
 
-	// weeksSQL selects the same spans: the whole weeks of the report, and the days before and after them.
-	// Without a whole week, the first Monday is not before the last one, and all days are before or after.
+	// weeksSQL selects the same spans: the whole weeks of the report, and the days before and after them. If the report
+	// has no whole week, the first Monday is not before the last one, and every day is before the one or after the
+	// other.
 	weeksSQL = `
 		SELECT workspace_id, owner_user_id, ` + ofSpan + ` FROM usage_weeks s WHERE week >= ` + firstMonday + ` AND week < ` + lastMonday + ` @owned
 		UNION ALL
@@ -336,7 +337,7 @@ func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (i
 	if tag.RowsAffected() == int64(limit) {
 		return tag.RowsAffected(), nil
 	}
-	// Rows that are committed meanwhile stay beside it.
+	// Rows that are committed meanwhile stay next to the merged one.
 	_, err = s.db.Pool().Exec(ctx, `
 		WITH gone AS (
 			DELETE FROM usage_totals WHERE (day, phase) IN (SELECT day, phase FROM usage_totals GROUP BY day, phase HAVING count(*) > 1) RETURNING *)

@@ -36,8 +36,8 @@ func TestStartIsRetried(t *testing.T) {
 	}
 }
 
-// TestAnEngineWithAnotherClock: with any clock of the engine, a container that exits during its start is a failed
-// start, and a container that had exited before is not.
+// TestAnEngineWithAnotherClock: whatever time the engine's clock shows, a container that exits during its start is a
+// failed start, and a container that had exited before is not.
 func TestAnEngineWithAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, -2 * time.Second, 0, 2 * time.Second, 3 * time.Hour} {
 		w, o := at(workspace.PhaseStandby)

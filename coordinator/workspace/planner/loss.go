@@ -59,9 +59,9 @@ func (p *planner) fresh() bool {
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
 }
 
-// doubt looks for archives that the row does not know before an operation that creates the data continues, because the
-// row may be older than reality. It applies only to operations that another leader began. It reports whether the
-// operation must not continue now.
+// doubt looks for archives that are unknown to the row, which may be older than reality, before an operation continues
+// that creates the data. It applies only to operations that another leader began. It reports whether the operation must
+// not continue now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||
@@ -172,8 +172,8 @@ func (p *planner) dataLost() string {
 	return ""
 }
 
-// uploadPossible reports whether the archive operation in progress has uploaded the whole content, or may have:
-// the object store was not asked yet.
+// uploadPossible reports whether the archive operation in progress has uploaded the whole content, or may have done so
+// because the object store was not asked yet.
 func (p *planner) uploadPossible() bool {
 	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() &&
 		p.o.Upload != workspace.Absent

@@ -128,8 +128,8 @@ func disturb(t *rapid.T, h *harness) {
 	}
 }
 
-// disturbReality makes the database older than reality, or another engine answer that an administrator has
-// accepted.
+// disturbReality makes the database older than reality, or exchanges the engine for another one that an administrator
+// has accepted.
 func disturbReality(t *rapid.T, h *harness) {
 	switch rapid.IntRange(0, 30).Draw(t, "reality") {
 	case 0:
@@ -355,8 +355,8 @@ func checkInvariants(t *rapid.T, h *harness, older bool) {
 	if !older && !h.deleted && !h.dropped && r.ErrorReason == workspace.ReasonDataLost && !strings.Contains(r.ErrorMessage, "has refused") {
 		t.Fatalf("DataLost is reported although nothing is lost: %s", r.ErrorMessage)
 	}
-	// A restore may be held up right after the creation of its volume, until another leader came much later. It
-	// cannot be distinguished from one that took place long ago.
+	// A restore may have been held up right after it created its volume, until another leader took over much later.
+	// Such a restore cannot be distinguished from one that took place long ago.
 	if !older && r.ErrorReason == workspace.ReasonConflict && !strings.Contains(r.ErrorMessage, "long before the restore") {
 		t.Fatalf("Conflict is reported although the database is right: %s", r.ErrorMessage)
 	}

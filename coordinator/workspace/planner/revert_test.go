@@ -37,8 +37,8 @@ func TestRevertingStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestTheRevertItself: when the present state is in an archive alone, the older one takes its place. Otherwise the
-// request ends and names the obstacle.
+// TestTheRevertItself: when the present state is in an archive and nowhere else, the older archive becomes the current
+// one. Otherwise the request ends with an error that names the obstacle.
 func TestTheRevertItself(t *testing.T) {
 	const (
 		done  = "done"

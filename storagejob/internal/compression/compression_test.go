@@ -17,7 +17,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// text returns so many bytes, some of which repeat.
+// text returns the given number of bytes, some of which repeat.
 func text(size int) []byte {
 	out := make([]byte, size)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -110,7 +110,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// failing accepts so many bytes and then fails. Nothing may be written after that.
+// failing accepts left bytes and then fails. Nothing may be written after that.
 type failing struct{ left, after int }
 
 var errFull = errors.New("it takes no more")

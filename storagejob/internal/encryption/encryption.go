@@ -18,7 +18,7 @@ import (
 // header is the beginning of every encrypted archive. A plain one begins with zstd's magic number.
 const header = "age-encryption.org/v1"
 
-// ErrLocked says that an archive is encrypted and none of the given keys opens it.
+// ErrLocked reports that an archive is encrypted and none of the given keys opens it.
 var ErrLocked = errors.New("the archive is encrypted to keys that this server does not have")
 
 // remedy is the advice for [ErrLocked].

@@ -37,9 +37,9 @@ const (
 
 // The store errors that a job reports with their own exit codes.
 var (
-	// ErrMissing says that the archive or its .meta does not exist.
+	// ErrMissing reports that the archive or its .meta does not exist.
 	ErrMissing = errors.New("archive not found")
-	// ErrUnreachable says that the store did not answer, or refused.
+	// ErrUnreachable reports that the store did not answer, or refused.
 	ErrUnreachable = errors.New("object store")
 )
 

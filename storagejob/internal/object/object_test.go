@@ -88,8 +88,8 @@ func eachWay(t *testing.T, test func(t *testing.T, a *Archive, l *proxy)) {
 	})
 }
 
-// proxy forwards connections to a server. If down or up is not negative, each new connection breaks after so many bytes
-// in that direction.
+// proxy forwards connections to a server. If down or up is not negative, each new connection breaks after that number
+// of bytes in that direction.
 type proxy struct {
 	net.Listener
 	down, up atomic.Int64

@@ -113,8 +113,8 @@ type Upload struct {
 	sent []types.CompletedPart
 }
 
-// Expect announces that the archive will be that of a home of so many bytes, which determines the sizes of its parts.
-// Without it, the sizes are those of a small home. It must be called before [Archive.Upload].
+// Expect announces the size in bytes of the home to archive, which determines the sizes of the archive's parts. Without
+// it, the sizes are those of a small home. It must be called before [Archive.Upload].
 func (a *Archive) Expect(home int64) { a.parts = contract.PartsFor(home) }
 
 // Upload starts an upload. A small archive becomes one request, a larger one a multipart upload with the part sizes of

@@ -92,7 +92,7 @@ func isShort(s string) bool {
 	return len(s) <= nameField
 }
 
-// fits reports whether a number fits in a field of so many bytes, in octal digits.
+// fits reports whether a number, in octal digits, fits in a field of the given size in bytes.
 func fits(field int, n int64) bool { return n >= 0 && n < 1<<(3*(field-1)) }
 
 // appendBlock appends a header of the stream, with the attributes of h. Numbers that do not fit are left to the

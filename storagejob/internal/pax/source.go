@@ -49,7 +49,7 @@ func (s *source) Read(p []byte) (n int, err error) {
 // keep drops the kept bytes and starts to keep.
 func (s *source) keep() { s.keeping, s.kept = true, s.kept[:0] }
 
-// read reads and keeps so many more bytes. It reports whether there were enough.
+// read reads and keeps the given number of further bytes. It reports whether there were enough.
 func (s *source) read(more int) bool {
 	from := len(s.kept)
 	s.kept = append(s.kept, make([]byte, more)...)
@@ -66,7 +66,7 @@ func (s *source) rewind() {
 	s.kept = s.kept[:0]
 }
 
-// discard skips so many bytes. The error is io.EOF if there are fewer.
+// discard skips the given number of bytes. The error is io.EOF if there are fewer.
 func (s *source) discard(n int64) error {
 	if n > 0 && s.skipped == nil {
 		s.skipped = make([]byte, discardBuffer)

@@ -93,7 +93,7 @@ func Read(ctx context.Context, r io.Reader) (Content, error) {
 	return w.Content(entries, bytes), nil
 }
 
-// ErrDiffers says that a stream is not the one that it is compared with.
+// ErrDiffers reports that a stream is not the one that it is compared with.
 var ErrDiffers = errors.New("the content differs")
 
 // buffer is how much is compared at a time, in bytes.

@@ -147,7 +147,7 @@ func TestVolumeIsLocked(t *testing.T) {
 	must(t, v.Close())
 }
 
-// onWrite calls do once, when so many bytes have been written.
+// onWrite calls do once, when the given number of bytes has been written.
 type onWrite struct {
 	after int
 	do    func()
@@ -241,7 +241,7 @@ func TestCancelStops(t *testing.T) {
 	}
 }
 
-// failing accepts so many bytes and then fails. Nothing may be written after that.
+// failing accepts left bytes and then fails. Nothing may be written after that.
 type failing struct {
 	left   int
 	failed bool

@@ -52,7 +52,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // How often the free space is checked.
 const (
-	// roomStep is how many bytes are written between two checks. Each check requires as many free bytes beyond the
+	// roomStep is how many bytes are written between two checks. Each check requires roomStep free bytes beyond the
 	// reserve, plus what the writers have not written yet, so that the next writes fit.
 	roomStep = 1 << 20
 	// entryRoom is how many bytes an entry counts for besides its content. That is more than an inode and a name take,

@@ -30,7 +30,7 @@ type mark struct {
 	Sum string `json:"sha256"`
 	// ModTime is the modification time of the root, which removing the staging folder changes.
 	ModTime time.Time `json:"mtime"`
-	// Closed says that nothing is left to do. From then on the home belongs to the user.
+	// Closed reports that nothing is left to do. From then on the home belongs to the user.
 	Closed bool `json:"closed"`
 }
 

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RefusedError says that the volume's file system refuses something that a restore needs. The archive is not to blame,
-// or is not proven to be damaged: see ByContent.
+// RefusedError reports that the volume's file system refuses something that a restore needs. The archive is not to
+// blame, or is not proven to be damaged: see ByContent.
 type RefusedError struct {
-	// ByContent says that the file system refuses names, links, attributes or sizes in the archive. Another file system
-	// accepts them, unless the archive is damaged, which its checksum reveals.
+	// ByContent reports that the file system refuses names, links, attributes or sizes in the archive. Another file
+	// system accepts them, unless the archive is damaged, which its checksum reveals.
 	ByContent bool
 	// Advice says what is wrong with the file system, and what to do.
 	Advice string

@@ -66,7 +66,7 @@ func TestStockTarReadsIt(t *testing.T) {
 	}
 }
 
-// TestArchivesOfStockTarAreTaken includes sparse files in other forms.
+// TestArchivesOfStockTarAreTaken restores archives made by GNU tar, with sparse files in each of its forms.
 func TestArchivesOfStockTarAreTaken(t *testing.T) {
 	gnu := stock(t, "tar", "GNU tar")
 	from := t.TempDir()

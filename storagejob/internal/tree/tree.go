@@ -49,12 +49,13 @@ func StagingName(operation string) string {
 
 // The errors that callers must tell apart.
 var (
-	// ErrChanged says that the tree changed while it was packed. The stream is incomplete. Another attempt may succeed.
+	// ErrChanged reports that the tree changed while it was packed. The stream is incomplete. Another attempt may
+	// succeed.
 	ErrChanged = errors.New("changed while it was read")
-	// ErrCorrupt says that a stream is not an archive, or is one that must not be unpacked because it leads out of the
-	// volume or is too large.
+	// ErrCorrupt reports that a stream is not an archive, or is one that must not be unpacked because it leads out of
+	// the volume or is too large.
 	ErrCorrupt = errors.New("corrupted archive")
-	// ErrBusy says that another process has locked the volume.
+	// ErrBusy reports that another process has locked the volume.
 	ErrBusy = errors.New("another storage job works on the volume")
 )
 

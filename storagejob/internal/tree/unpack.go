@@ -50,7 +50,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err == nil {
 		err = u.folders.leave(0)
 	}
-	// Entries at a writer precede the entries read since, so their error comes first.
+	// Entries that a writer still has precede the entries read since, so their error comes first.
 	if failed := u.writers.stop(); failed != nil {
 		return failed
 	}

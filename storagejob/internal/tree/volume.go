@@ -153,12 +153,12 @@ func (v *Volume) isFolder(name string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// ErrOccupied says that a volume holds files although it should be empty.
+// ErrOccupied reports that a volume holds files although it should be empty.
 var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer " +
 	"than the archive")
 
-// ErrUnfinished says that a volume holds neither the files from before a restore nor those of the archive, but a part
-// of each.
+// ErrUnfinished reports that a volume holds neither the files from before a restore nor those of the archive, but a
+// part of each.
 var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; " +
 	"restore the same archive again, which finishes it, before the volume is archived")
 

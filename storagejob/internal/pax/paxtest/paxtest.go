@@ -154,7 +154,7 @@ func Lies(t testing.TB) map[string][]byte {
 	}
 }
 
-// manyExtents returns a map of so many data bytes, with a one-byte hole between each two.
+// manyExtents returns a map of the given number of data bytes, with a one-byte hole between each two.
 func manyExtents(n int) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, n)
