@@ -35,7 +35,7 @@ func (o Options) Installation() string {
 	return o.Docker.Installation
 }
 
-// NewBackend returns the container backend. It asks nothing of it.
+// NewBackend returns the container backend. It does not contact the backend.
 func (o Options) NewBackend() (backend.Backend, error) {
 	if o.Kubernetes != nil {
 		return kubernetes.New(o.Cluster())
@@ -43,8 +43,8 @@ func (o Options) NewBackend() (backend.Backend, error) {
 	return docker.New(o.Engine())
 }
 
-// Engine returns the options of the container engine with what depends on the object store:
-// how storage jobs reach it. A command that looks at the engine must know the same.
+// Engine returns the options of the container engine, completed with how storage jobs reach the object store. A command
+// that looks at the engine must know the same.
 func (o Options) Engine() docker.Options {
 	d := o.Docker
 	d.Store = o.jobStore()

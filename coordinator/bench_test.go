@@ -141,7 +141,7 @@ func (r *race) settled() {
 	})
 }
 
-// other is the one of RUNNING and STANDBY that the workspace is not in.
+// other is whichever of RUNNING and STANDBY the workspace is not in.
 func (r *race) other() workspace.DesiredState {
 	r.b.Helper()
 	if storetest.Row(r.b, r.store, r.id).Phase == workspace.PhaseRunning {
@@ -204,8 +204,8 @@ func figure(name string, took []time.Duration) {
 	fmt.Printf("figure %s_p99_ms %.1f ms\n", name, ms(took[(len(took)*99)/100]))
 }
 
-// BenchmarkFailover measures, with real processes, how long a leader is missing that is
-// killed or stopped, beside what PostgreSQL needs by itself. `make bench-failover` runs it.
+// BenchmarkFailover measures, with real processes, how long there is no leader after the leader is killed or stopped,
+// and next to it how long PostgreSQL alone takes. `make bench-failover` runs it.
 func BenchmarkFailover(b *testing.B) {
 	r := newRace(b)
 	leads := r.join(1)

@@ -21,9 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// awaitServers logs an outage of Redis or the object store at the start. As soon as the
-// object store answers, the bucket is created and marked, if this installation has none
-// yet, and tried. Every other retry belongs to the component that needs the server.
+// awaitServers logs an outage of Redis or the object store at the start. As soon as the object store answers, the
+// bucket is created and marked if this installation has none yet, and then tested. Every other retry belongs to the
+// component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
@@ -137,17 +137,17 @@ func (c *Coordinator) run(ctx context.Context, components []component) {
 	}
 }
 
-// leaderComponent is a part of the leader: all that the coordinator has to know of it. It runs during
-// each term for shard 0.
+// leaderComponent is a part of the leader, as far as the coordinator has to know it. It runs during each term for shard
+// 0.
 type leaderComponent struct {
 	name string
 	// run runs until its context ends.
 	run func(context.Context, leader.Term) error
-	// apply hands over its part of the settings; nil if it has none.
+	// apply gives the component its part of the settings; nil if it has no settings.
 	apply func(Settings)
-	// show adds its numbers to the metrics; nil if it has none.
+	// show adds the component's numbers to the metrics; nil if it has none.
 	show func(*metrics.LeaderState)
-	// problems returns what administrators have to know; nil if that is nothing.
+	// problems returns what administrators have to know; nil if there never is anything.
 	problems func() []string
 }
 
@@ -157,13 +157,13 @@ func everyTerm(run func(context.Context) error) func(context.Context, leader.Ter
 }
 
 // rounds does one round when a term begins and one at every interval. doing, a gerund, names the rounds in the log. All
-// terms share one loop, so that a fault that outlasts a term is logged once, and its end too.
+// terms share one loop, so that a fault that outlasts a term is logged once, and so is its end.
 func (c *Coordinator) rounds(name, doing string, interval time.Duration, round func(context.Context) error) func(context.Context, leader.Term) error {
 	return everyTerm(periodic.New(doing, interval, round, c.log.Named(name)).RunNow)
 }
 
-// ofTerm returns the components of a term as the leader of a shard. The controller runs for each shard,
-// all others with shard 0.
+// ofTerm returns the components of a term as the leader of a shard. The controller runs for each shard, all other
+// components only with shard 0.
 func (c *Coordinator) ofTerm(t leader.Term) []component {
 	all := []component{{"controller", func(ctx context.Context) error { return c.controller.Run(ctx, reconcile.Term(t)) }}}
 	if t.Shard != 0 {

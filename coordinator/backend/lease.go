@@ -28,9 +28,9 @@ func CheckLease(ctx context.Context) error {
 	return nil
 }
 
-// Leased returns a transport that sends a request that changes something, any but GET and HEAD, only while the lease of
-// its context is held. It belongs directly around the connections, so that nothing waits between the check and the
-// request.
+// Leased returns a transport that sends requests that change something, which are all except GET and HEAD, only while
+// the lease of their context is held. It belongs directly around the connections, so that nothing waits between the
+// check and the request.
 func Leased(base http.RoundTripper) http.RoundTripper { return leased{base} }
 
 type leased struct{ base http.RoundTripper }

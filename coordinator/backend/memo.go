@@ -49,8 +49,8 @@ func (m *Memo[T]) drop(of workspace.ID, id string) {
 	}
 }
 
-// Retain drops the values of all containers of these workspaces, or of all workspaces if of is empty, that are not in
-// seen, those of the latest listing.
+// Retain drops the values of containers that are not in seen, the containers of the latest listing. It looks only at
+// these workspaces, or at all if of is empty.
 func (m *Memo[T]) Retain(of []workspace.ID, seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

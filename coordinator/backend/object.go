@@ -29,7 +29,7 @@ const (
 // workspace.
 type Object struct {
 	Kind ObjectKind
-	// Name is the backend's name of it, for display.
+	// Name is the backend's name for the object, for display.
 	Name string
 	// Workspace is the workspace in its label; empty for a network.
 	Workspace workspace.ID

@@ -13,7 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// reading is the output of one job: err while it cannot be read, either at once or by hanging.
+// reading is the output of one job. While err is set, the output cannot be read: a read fails immediately, or hangs
+// first.
 type reading struct {
 	o     backend.Outcomes
 	err   error

@@ -1,11 +1,11 @@
 // Package clock provides the authoritative time, and measures how long ago something was.
 //
 // A time that is written, or compared with a written one, is the database's (SPEC 12.13). It comes from now() in the
-// statement itself, or from a [Database]. How long ago something happened in this process is a [Moment], which includes
-// the time in which the process could not run, or the difference of two readings of its monotonic clock. Neither means
-// anything in another process. An engine's times are only compared with each other. After a failover the new server's
-// clock counts, from the next measurement on. The servers of one database should have the same time, because now() in
-// its statements immediately follows the new one.
+// statement itself, or from a [Database]. How long ago something happened in this process is measured with a [Moment],
+// which includes the time in which the process could not run, or by the difference of two readings of its monotonic
+// clock. Neither means anything in another process. An engine's times are only compared with each other. After a
+// failover the new server's clock counts, from the next measurement on. The servers of one database should have the
+// same time, because now() in statements immediately follows the new server's clock.
 package clock
 
 import (

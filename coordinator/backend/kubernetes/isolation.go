@@ -84,7 +84,7 @@ func (b *Backend) prove(ctx context.Context) error {
 	return nil
 }
 
-// errNotEnforced means that the cluster has the rules and does not enforce them.
+// errNotEnforced means that the cluster has the rules but does not enforce them.
 var errNotEnforced = errors.New("egress enforce is require, and the cluster enforces no NetworkPolicies: use a " +
 	"network plugin that does, such as Calico or Cilium, or set egress enforce to auto")
 
@@ -134,8 +134,8 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	return stood && len(errs) == 0, errors.Join(errs...)
 }
 
-// applyPolicy makes the policy equal to p. Applying alone keeps what another program has added where p says nothing,
-// such as an ingress rule.
+// applyPolicy makes the policy equal to p. Applying p alone would keep what another program has added to fields that p
+// does not set, such as an ingress rule.
 func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy) (*networkingv1.NetworkPolicy, error) {
 	p.APIVersion, p.Kind = "networking.k8s.io/v1", "NetworkPolicy"
 	data, err := json.Marshal(p)

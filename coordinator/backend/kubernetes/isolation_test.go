@@ -29,8 +29,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Public example addresses that no machine has. This machine takes them for the test, if it may: if the Pods' packets
-// to the internet pass through it, they stand for the internet.
+// Public example addresses that no machine has. This machine uses them for the test, if it may: if the Pods' packets to
+// the internet pass through this machine, the addresses stand for the internet.
 const (
 	public       = "198.51.100.10"
 	publicDenied = "198.51.100.11"
@@ -39,9 +39,9 @@ const (
 // settle is how long a Pod tries: rules take effect a little after the Pod has started.
 const settle = "5s"
 
-// TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. They take the places of a workspace,
-// of a storage job, of the gateway and of a stranger. Targets that even a Pod without rules cannot reach do not exist,
-// and are not judged.
+// TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. The Pods stand for a workspace, a
+// storage job, the gateway and a stranger. Targets that even a Pod without rules cannot reach count as nonexistent, and
+// are not judged.
 func TestIsolation(t *testing.T) {
 	w := newWorld(t)
 	all, workspaces := w.names(), []string{"a workspace", "a storage job"}
@@ -288,8 +288,8 @@ func (w *isolated) reach(t *testing.T, in *cluster.Client, labels map[string]str
 	return reached, nil
 }
 
-// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the rules and does not
-// enforce them; the workspace waits and says why. On a cluster that does, it starts.
+// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the rules but does not
+// enforce them; the workspace waits and reports why. On a cluster that does, it starts.
 func TestRequireIsSeenToHold(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

@@ -91,7 +91,7 @@ func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	switch {
 	case err == nil:
 		return b.showJob(ctx, resumed)
-	// It may have started all the same. It stays: the next call finds out.
+	// The Job may have started nevertheless. It stays, and the next call finds out.
 	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
@@ -221,7 +221,8 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 		object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
-	// From now on the cluster creates no Pod for the Job. One that it created a moment ago keeps the Job.
+	// From now on the cluster creates no Pod for the Job. A Pod that it created a moment ago still keeps the Job in
+	// existence.
 	pods, err := b.livePods(ctx, b.labels(workspaceOf(j), spec.KindJob))
 	if err != nil {
 		return err
@@ -252,8 +253,8 @@ const (
 )
 
 // whyNoPod finds out why the cluster creates no Pod for the Job, by a dry run of the same request: only events would
-// show the reason. It returns nil if the reason is unknown. If a limit of processors would help, jobs get it from now
-// on, and this Job is outdated.
+// show the reason. It returns nil if the reason is unknown. If a CPU limit would help, jobs get it from now on, and
+// this Job is outdated.
 func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
 	of, uid := workspaceOf(j), string(j.UID)
 	if last, ok := b.refusals.Get(of, uid); ok && time.Since(last.at) < refusalEvery {

@@ -136,7 +136,8 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 	return job, true, nil
 }
 
-// withoutPod confirms that a job has failed without a Pod that shows why: the cache of Pods may be behind that of Jobs.
+// withoutPod confirms that a job has failed without a Pod that shows why: the cache of Pods may lag behind that of
+// Jobs.
 func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (
 	workspace.Job, *corev1.Pod, error) {
 	if known, ok := b.outcomes.Get(workspaceOf(j), string(j.UID)); ok {

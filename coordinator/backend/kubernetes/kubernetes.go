@@ -34,7 +34,7 @@ type Backend struct {
 	// by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
-	// jobCPU is the limit of processors that the namespace requires of storage jobs if the settings set none, or nil.
+	// jobCPU is the CPU limit that the namespace requires of storage jobs if the settings set none, or nil.
 	jobCPU   atomic.Pointer[resource.Quantity]
 	noQuota  atomic.Pointer[time.Time] // until then nobody looks for a quota of storage
 	isolated isolated
@@ -61,8 +61,8 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (b *Backend) Close() error { return b.api.Close() }
 
-// Identity implements [backend.Core]. The namespace is part of it: another namespace of the same cluster has nothing of
-// this installation, like another cluster.
+// Identity implements [backend.Core]. The namespace is part of the identity: another namespace of the same cluster,
+// like another cluster, has nothing of this installation.
 func (b *Backend) Identity(ctx context.Context) (string, error) {
 	id, err := b.api.Identity(ctx)
 	if err != nil || id == "" {

@@ -63,7 +63,7 @@ type engine struct {
 	image string
 	// account is a kubeconfig of an account with only the chart's rights.
 	account string
-	// broken are requests that fail in every backend of New.
+	// broken are requests that fail in every backend that New returns.
 	broken rules
 }
 

@@ -60,8 +60,8 @@ func (e *engine) jobWithPod(t *testing.T, b backend.Backend, id workspace.ID) (p
 	return p
 }
 
-// TestANamespaceThatAsksForLimits: storage jobs set the limit of processors that a quota or a LimitRange requires, and
-// no larger one. A workspace waits, and says what is missing.
+// TestANamespaceThatAsksForLimits: storage jobs set the CPU limit that a quota or a LimitRange requires, and no larger
+// one. A workspace waits and reports what is missing.
 func TestANamespaceThatAsksForLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource string

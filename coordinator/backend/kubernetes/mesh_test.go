@@ -38,7 +38,7 @@ func TestServiceMesh(t *testing.T) {
 	if len(pods) != 1 || pods[0].Status.Phase != corev1.PodRunning {
 		t.Fatalf("the proxy does not go on: %+v", pods)
 	}
-	// The proxy does not mount the home, so it does not keep it from the workspace either.
+	// The proxy does not mount the home, so it does not keep the workspace from using it either.
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 	backendtest.Ready(t, b, id)
 	must(t, b.DeleteJobs(ctx, id))
@@ -47,7 +47,7 @@ func TestServiceMesh(t *testing.T) {
 	}
 }
 
-// TestWorkspaceWithAProxy: with another container in its Pod, a workspace is observed as without.
+// TestWorkspaceWithAProxy: a workspace with another container in its Pod is observed like one without.
 func TestWorkspaceWithAProxy(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

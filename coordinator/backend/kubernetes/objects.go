@@ -85,8 +85,8 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		}
 		return b.removeJob(ctx, j)
 	case backend.ObjectVolume:
-		// Only for homes is it known whether a volume is in use. A volume of another name, such as a copy that a backup
-		// restored with its labels, needs an operator's look.
+		// Whether a volume is in use is known only for homes. An operator must look at a volume with another name, such
+		// as a copy that a backup restored with its labels.
 		if o.Name != o.Workspace.VolumeName() {
 			return fmt.Errorf("removing volume %s: it has the labels of a home but not its name, %s; look at "+
 				"it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())

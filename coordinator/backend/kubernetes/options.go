@@ -24,7 +24,7 @@ type Options struct {
 }
 
 // Validate reports everything that is wrong with the options at once. It performs no I/O: a missing cluster, class or
-// image shows only in use.
+// image is noticed only when it is used.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0 {

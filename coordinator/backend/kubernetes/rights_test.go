@@ -80,7 +80,7 @@ func restrict(t *testing.T, c devenv.Cluster, account string, rights []doctor.Ri
 	var token struct{ Status struct{ Token string } }
 	create("/api/v1/namespaces/%s/serviceaccounts/"+account+"/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}, &token)
 
-	// The API server learns them a little later.
+	// The API server learns of them a little later.
 	for _, r := range rights {
 		where := object{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "name": r.Name}
 		if r.Name == "" {
@@ -176,7 +176,7 @@ func unusedOrMissing(code int) int {
 	if !devenv.OnKubernetes() || flag.Lookup("test.run").Value.String() != "" {
 		return code
 	}
-	// Each connection asks for the identity, below what this test sees.
+	// Each connection asks for the identity, at a level that this test does not see.
 	used.rights[doctor.Right{Verb: "get", Resource: "namespaces", Name: "kube-system"}] = true
 	for _, r := range doctor.Rules() {
 		if !used.rights[r] {
@@ -223,8 +223,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// TestTheTokenChanges: a token in a file, like that of a Pod's service account, is read again. A refused token is
-// Unreachable, until another one is written.
+// TestTheTokenChanges: a token in a file, like that of a Pod's service account, is read again. A refused token makes
+// the cluster Unreachable until another one is written.
 func TestTheTokenChanges(t *testing.T) {
 	e := newEngine(t)
 	token := func(account string) (config *clientcmdapi.Config, user *clientcmdapi.AuthInfo) {

@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// list returns the cached objects of those workspaces, or all of them without ids.
+// list returns the cached objects of those workspaces, or of all workspaces if ids is empty.
 func list[T object.Object](ctx context.Context, k interface {
 	List(ctx context.Context, ids ...workspace.ID) ([]T, error)
 }, doing string, ids []workspace.ID) ([]T, error) {
@@ -53,7 +53,7 @@ func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[work
 	return found, nil
 }
 
-// Outdated is that of [backend.Backend].
+// Outdated implements [backend.Backend].
 func (b *Backend) Outdated(ctx context.Context, s backend.StartSpec) bool {
 	want, err := spec.Pod(b.opts, s)
 	if err != nil {
@@ -71,7 +71,7 @@ func differs(p, want *corev1.Pod) bool {
 }
 
 // outdated reports whether the Pod has never begun to run and was created from other settings than the current ones.
-// They may be what blocks it, and corrected settings do not reach it.
+// Those settings may be what blocks the Pod, and corrected settings do not reach it.
 func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }

@@ -84,8 +84,8 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	}
 	if exists && (pod.DeletionTimestamp != nil || !gated(pod) ||
 		pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
-		// It has ended, is being deleted, or was created from another spec. Its changes outside the home are not kept.
-		// A Pod that has not begun to run is removed only while that is so.
+		// The Pod has ended, is being deleted, or was created from another spec. Its changes outside the home are not
+		// kept. A Pod that has not begun to run is removed only while that is so.
 		remove := b.removePod
 		if replaces {
 			remove = b.removeUnrun
@@ -120,7 +120,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	switch {
 	case err == nil:
 		return b.showPod(ctx, released)
-	// It may have been released all the same. It stays: the next call finds it on its way, or releases it.
+	// The Pod may have been released nevertheless. It stays, and the next call finds it starting or releases it.
 	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
@@ -230,7 +230,7 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 }
 
 // removeUnstarted removes a Job that has not started, at this version only, because it may have started in the
-// meantime. The process that created it can then not start it.
+// meantime. The process that created it can then no longer start it.
 func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
 	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil,
 		metav1.DeletePropagationBackground))

@@ -160,7 +160,7 @@ func TestLateDeleteOfUsedVolume(t *testing.T) {
 	}
 }
 
-// TestIdleCostsNothing: observing everything takes no request to the cluster.
+// TestIdleCostsNothing: observing everything sends no request to the cluster.
 func TestIdleCostsNothing(t *testing.T) {
 	e := newEngine(t)
 	var requests atomic.Int64
@@ -244,8 +244,8 @@ func TestKeepIsolated(t *testing.T) {
 	}
 }
 
-// TestQuota: a used-up quota is waited for, and is no failure. The cluster accepts a Job without saying why it creates
-// no Pod.
+// TestQuota: a start waits while the quota is used up, and that is no failure. The cluster accepts a Job without saying
+// why it creates no Pod.
 func TestQuota(t *testing.T) {
 	e := newEngine(t)
 	b, id, ctx := e.New(t, backendtest.Installation()), newID(), backendtest.Context(t)

@@ -49,8 +49,8 @@ func (e *engine) opened(t *testing.T, installation string) (all []string) {
 	return all
 }
 
-// TestANameServerThatFails: it narrows no rule, no matter which process asked: running storage jobs continue. An
-// address that is no longer reported stays allowed for a while, and a new one is allowed immediately.
+// TestANameServerThatFails: a failing name server narrows no rule, whichever process asked it, so running storage jobs
+// continue. An address that is no longer reported stays allowed for a while, and a new one is allowed immediately.
 func TestANameServerThatFails(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -134,7 +134,8 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 	}
 }
 
-// TestAStoreBehindAServiceIsReached: by storage jobs on a cluster that enforces NetworkPolicies, although it is no Pod.
+// TestAStoreBehindAServiceIsReached: on a cluster that enforces NetworkPolicies, storage jobs reach the store although
+// it is no Pod.
 func TestAStoreBehindAServiceIsReached(t *testing.T) {
 	w := newWorld(t)
 	behind, err := netip.ParseAddrPort(w.targets["a private network"])

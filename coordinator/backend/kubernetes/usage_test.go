@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestHomesThatRunAreCounted: others are unknown.
+// TestHomesThatRunAreCounted: the homes of other workspaces are unknown.
 func TestHomesThatRunAreCounted(t *testing.T) {
 	e := newEngine(t)
 	b, ctx := e.New(t, backendtest.Installation()), backendtest.Context(t)

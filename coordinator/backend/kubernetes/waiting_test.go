@@ -65,8 +65,8 @@ func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	}
 }
 
-// TestACorrectedImageReachesAPodThatWaits: it waits on its node, for every error of its image. The same spec
-// replaces nothing, and a running Pod keeps its image.
+// TestACorrectedImageReachesAPodThatWaits: a Pod that waits on its node is replaced, whatever is wrong with its image.
+// The same spec replaces nothing, and a running Pod keeps its image.
 func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)

@@ -1,5 +1,5 @@
-// Package census counts the workspaces for the metrics. It owns how often that happens, and how often the
-// counts are compared with the workspaces. It must not base decisions on the numbers, which may be old.
+// Package census counts the workspaces for the metrics. It decides how often to count, and how often to compare the
+// counts with the workspaces. It must not base decisions on the numbers, which may be old.
 package census
 
 import (
@@ -18,7 +18,8 @@ import (
 const (
 	// interval is the time between two counts.
 	interval = 15 * time.Second
-	// recountInterval is the time between two comparisons with all workspaces in one term. Each term begins with one.
+	// recountInterval is the time between two comparisons of the counts with all workspaces in one term. Each term
+	// begins with a comparison.
 	recountInterval = 24 * time.Hour
 )
 
@@ -57,8 +58,8 @@ func (c *Census) Run(ctx context.Context) error {
 // Counts returns the last numbers, or nil if they are unknown, as in a process that does not lead.
 func (c *Census) Counts() *store.Counts { return c.counts.Load() }
 
-// count compares the counts with the workspaces when that is due, and reads them. It reads them even if the
-// comparison failed, which is repeated when it is next due.
+// count reads the counts; if a comparison with the workspaces is due, it does that first. It reads them even if the
+// comparison failed; the next comparison comes at its usual time.
 func (c *Census) count(ctx context.Context) error {
 	if now := time.Now(); !now.Before(c.recount) {
 		c.recount = now.Add(recountInterval)

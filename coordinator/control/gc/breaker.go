@@ -17,10 +17,9 @@ const MaxShare = 0.5
 // CircuitBreakerError means that a cycle was stopped because an implausible share of all archives belongs to no
 // workspace. Nothing was deleted.
 //
-// Such archives are not deleted anyway. But rows are never deleted either, so many such archives mean that the
-// database is another or an older one than the bucket's. Then its other rows cannot be trusted either when they
-// say that an archive is superseded or its workspace deleted. The number of deleted workspaces has no
-// influence.
+// Such archives are not deleted anyway. But rows are never deleted either, so many such archives mean that the database
+// is not the bucket's, or is an older version of it. Then its other rows cannot be trusted either when they claim that
+// an archive is superseded or its workspace deleted. The number of deleted workspaces has no influence.
 type CircuitBreakerError struct {
 	// Unknown is how many of the Archives have no row.
 	Unknown, Archives int

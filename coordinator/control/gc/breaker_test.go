@@ -81,7 +81,7 @@ func TestAFewLeftoversStopNothing(t *testing.T) {
 	}
 }
 
-// A database without workspaces does not even fit a few archives.
+// Even a few archives do not fit a database without workspaces.
 func TestAnEmptyDatabaseStopsTheCycle(t *testing.T) {
 	h := newHarness(t)
 	h.archive(1, 1)

@@ -39,7 +39,7 @@ type cycle struct {
 	opts     Options
 	settings Settings
 	request  Request
-	// dry cycles change nothing; each, if set, takes the findings.
+	// dry cycles change nothing. The function each, if set, is called with every finding.
 	dry  bool
 	each func(Judgement) error
 	hold *hold // nil in a dry cycle
@@ -235,8 +235,8 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	return nil
 }
 
-// compare is [compare], also for a workspace with too many archives to hold. For such a workspace it asks the
-// store for the current one, and assumes that others are newer.
+// compare does what [compare] does, and also handles a workspace with too many archives to hold. For such a workspace
+// it asks the store for the current archive, and assumes that others are newer.
 func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection) (comparison, error) {
 	if group[0].id != c.partial || p.ArchiveKey == "" {
 		return compare(group, p), nil

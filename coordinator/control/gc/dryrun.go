@@ -38,7 +38,7 @@ const (
 // UnknownSize is the size of an archive if only its commit marker exists.
 const UnknownSize = -1
 
-// Judgement is what a cycle says about one archive or foreign object.
+// Judgement is a cycle's finding about one archive or foreign object.
 type Judgement struct {
 	// Key is the archive's or the object's key, without the bucket's prefix.
 	Key string
@@ -53,9 +53,9 @@ type Judgement struct {
 	Verdict Verdict
 	Reason  Reason
 	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the time since then. Both are zero
-	// for an archive that is no orphan, and without Orphans. Age is also zero for an orphan that no cycle has seen
-	// yet: its delay begins with the next cycle. For an archive that is due because of [Request].Unknown, Age counts
-	// from Modified.
+	// for an archive that is no orphan, and if [Options].Orphans is nil. Age is also zero for an orphan that no cycle
+	// has seen yet: its delay begins with the next cycle. For an archive that is due because of [Request].Unknown, Age
+	// counts from Modified.
 	FirstSeen time.Time
 	Age       time.Duration
 	// Left is the time until a candidate is due: until its delay has passed and its workspace can no longer be
@@ -64,8 +64,9 @@ type Judgement struct {
 }
 
 // DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity, logs nothing, and
-// needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans and Settings of opts, and calls each
-// with every archive and foreign object, one workspace after the other. An error from each ends the cycle.
+// needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans and Settings of opts, and calls the
+// function each with every archive and foreign object, one workspace after the other. If that function returns an
+// error, the cycle ends.
 //
 // Orphans may be nil when Redis does not answer. The ages of the orphans are then unknown, and none is due.
 //

@@ -5,9 +5,9 @@
 // only after it has been an orphan for hours, in every cycle of that time. Reported archives are deleted only on a
 // person's command.
 //
-// It owns the decision to delete an archive and the times since when archives are orphans. It writes to the database
-// only that a deleted workspace is collected and which archives exist. It must delete nothing but archives, their
-// commit markers and the parts of unfinished uploads.
+// It owns the decision to delete an archive and the record of when each archive became an orphan. It writes to the
+// database only that a deleted workspace is collected and which archives exist. It must delete nothing but archives,
+// their commit markers and the parts of unfinished uploads.
 package gc
 
 import (
@@ -49,7 +49,7 @@ type Archives interface {
 	AbortUpload(ctx context.Context, u archive.Upload) error
 }
 
-// Identity says whether the bucket is the right one. *identity.Guard implements it.
+// Identity checks whether the bucket is the right one. *identity.Guard implements it.
 type Identity interface {
 	Bucket(ctx context.Context) error
 }
@@ -61,9 +61,9 @@ type Store interface {
 	Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error)
 	// CountWorkspaces counts all rows, deleted ones too.
 	CountWorkspaces(ctx context.Context) (int64, error)
-	// MarkCollected marks deleted workspaces as collected, which makes their deletion final, and returns those that
-	// are marked now. It skips workspaces that were deleted less than window ago, and marks none once the epoch is not
-	// f's any more.
+	// MarkCollected marks deleted workspaces as collected, which makes their deletion final, and returns those that are
+	// marked now. It skips workspaces that were deleted less than window ago, and marks none once the epoch is no
+	// longer f's.
 	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (marked []workspace.ID, err error)
 	// AddArchives adds archives of the bucket that are missing from the table of archives. RemoveArchives removes the
 	// rows of archives that are about to be deleted.
@@ -125,7 +125,7 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// orDefault replaces each value that is out of range.
+// orDefault replaces each value that is out of range with its default.
 func (s Settings) orDefault() Settings {
 	if s.Interval <= 0 {
 		s.Interval = DefaultInterval
@@ -152,7 +152,7 @@ type Options struct {
 	Store    Store
 	// Identity is required, except for a dry run.
 	Identity Identity
-	// Orphans remembers since when archives are orphans. Only a dry run can do without it.
+	// Orphans remembers when each archive became an orphan. Only a dry run can do without it.
 	Orphans *OrphanTracker
 	// Holder names this process to others that want to collect at the same time.
 	Holder string

@@ -86,7 +86,7 @@ func TestAnOrphanThatIsNeededAgainStartsItsDelayAgain(t *testing.T) {
 	h.insert(1, current(key)+", "+deleted)
 	h.collect()
 	h.age(3 * time.Hour)
-	// The deletion is undone, and made again.
+	// The deletion is undone, and then repeated.
 	h.update(1, undeleted)
 	if r := h.collect(); r.Orphans != 0 || len(h.orphans()) != 0 {
 		t.Fatalf("%+v", r)
@@ -347,8 +347,8 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 	h.has()
 }
 
-// TestADeletionThatEndsHalfway, because its process was killed before it heard that the objects are gone, leaves no row
-// behind: nothing would ever look for it.
+// TestADeletionThatEndsHalfway: a deletion whose process was killed before it heard that the objects are gone leaves no
+// row behind, because nothing would ever look for that row.
 func TestADeletionThatEndsHalfway(t *testing.T) {
 	for name, gone := range map[string]bool{"the objects are gone": true, "the objects are still there": false} {
 		t.Run(name, func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestWithoutRedisNothingIsDeleted(t *testing.T) {
 	h.has(all...)
 }
 
-// breaking is a bucket that panics about the archives of one workspace.
+// breaking is a bucket that panics when asked about the archives of one workspace.
 type breaking struct {
 	gc.Archives
 	id workspace.ID

@@ -24,20 +24,21 @@ var ErrNotConfirmed = errors.New("no archive is deleted: more than what was conf
 
 // Request is a person's request for one cycle.
 type Request struct {
-	// Unknown also deletes the archives that are otherwise only reported: of no workspace, or newer than their
-	// workspace's. They must be at least as old as the delay. Together with all others that are due they must
-	// be at most Confirmed.
+	// Unknown also deletes the archives that are otherwise only reported: those of no workspace, and those newer than
+	// their workspace's. They must be at least as old as the delay. Their number, together with all other due archives,
+	// must be at most Confirmed.
 	Unknown   bool
 	Confirmed int
 	// Force runs the cycle in spite of the circuit breaker.
 	Force bool
 }
 
-// Collect runs one cycle now, on a person's command: like those of the leader, but outside a term. It calls
-// each with every archive that was due, and with the result. While another process collects, the error is a
-// [*postgres.BusyError]. After another error the report shows how far the cycle got.
+// Collect runs one cycle now, on a person's command. The cycle is like those of the leader, but outside a term. Collect
+// calls the function each with every archive that was due and what became of it. While another process collects, the
+// error is a [*postgres.BusyError]. After another error the report shows how far the cycle got.
 //
-// Ask the person first, with the findings of a [DryRun] of the same request and its Report.Due as Confirmed.
+// Show the person the findings of a [DryRun] of the same request first, ask for confirmation, and pass its Report.Due
+// as Confirmed.
 func Collect(ctx context.Context, opts Options, req Request, each func(Judgement) error) (Report, error) {
 	return collect(ctx, &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, each: each}, nil)
 }

@@ -132,8 +132,8 @@ func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 		newer   int
 	}{
 		{deleted: false, orphans: 3*gc.MaxHeld - 1},
-		// Of a deleted workspace, the current archive is kept until fewer are left. Its row must not be marked
-		// before all archives were seen together.
+		// The current archive of a deleted workspace is kept until fewer archives are left. The workspace's row must
+		// not be marked before all its archives were seen together.
 		{deleted: true, orphans: 3*gc.MaxHeld - 1, newer: 1},
 	} {
 		t.Run(fmt.Sprintf("deleted: %v", c.deleted), func(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// DefaultKey is the sorted set that times orphans. The member is the archive key. The score is the time at
-// which it was first seen as an orphan, in Unix milliseconds by the clock of the Redis server.
+// DefaultKey is the key of the sorted set that records since when archives have been orphans. The member is the archive
+// key. The score is the time at which it was first seen as an orphan, in Unix milliseconds by the clock of the Redis
+// server.
 const DefaultKey = "codehub:gc:orphans"
 
 // generationLife is how long the set of an interrupted cycle stays in Redis.
@@ -19,9 +20,9 @@ const generationLife = 24 * time.Hour
 // OrphanTracker records since when each archive is an orphan. The record is in Redis; losing it starts all
 // delays again, which only postpones deletions.
 //
-// Each cycle writes a set of its own, a generation, which replaces the last one when the cycle has seen
-// everything. So an archive that was protected or absent in between starts again, and an interrupted cycle
-// changes nothing.
+// Each cycle writes a set of its own, a generation, which replaces the last one when the cycle has seen everything. So
+// the time of an archive that was protected or absent in between starts again, and an interrupted cycle changes
+// nothing.
 type OrphanTracker struct {
 	redis redis.UniversalClient
 	key   string
@@ -100,7 +101,7 @@ func (g *generation) see(ctx context.Context, keys []string) ([]time.Time, error
 	return firstSeen, nil
 }
 
-// commit replaces the last generation by this one.
+// commit replaces the last generation with this one.
 func (g *generation) commit(ctx context.Context) error {
 	if g.readOnly {
 		return nil

@@ -34,8 +34,8 @@ const (
 	KeptCurrentMissing Reason = "the workspace's current archive is missing"
 )
 
-// The reasons to report an archive: the database is another or an older one than the bucket's. Such archives
-// are deleted on command only.
+// The reasons to report an archive: the database is not the bucket's, or is an older version of it. Such archives are
+// deleted on command only.
 const (
 	// ReportedUnknown: the database has no such workspace. Rows are never deleted.
 	ReportedUnknown Reason = "no workspace of this id"

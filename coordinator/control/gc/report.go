@@ -8,23 +8,23 @@ import (
 
 // Report is the findings and results of a cycle.
 type Report struct {
-	// Objects were listed. Foreign counts those without the name of an archive or a commit marker; they were
-	// left alone.
+	// Objects is how many objects were listed. Foreign counts those without the name of an archive or a commit marker;
+	// they were left alone.
 	Objects, Foreign int
-	// Archives is how many archives the other objects belong to. No workspace needs Orphans of them. Due of
-	// them this cycle would delete: orphans whose delay has passed, and on command those that are reported.
+	// Archives is how many archives the other objects belong to. Orphans is how many of them no workspace needs. Due is
+	// how many of them this cycle would delete: orphans whose delay has passed, and on command also reported archives.
 	Archives, Orphans, Due int
-	// Unknown archives belong to no workspace of the database, Newer ones do not fit the workspace's row. Both
-	// are kept.
+	// Unknown is how many archives belong to no workspace of the database, and Newer how many do not fit the
+	// workspace's row. Both are kept.
 	Unknown, Newer int
-	// Deleted archives were deleted. Spared ones were due, but a workspace needed them again just before the
-	// deletion. Failed ones could not be deleted.
+	// Deleted is how many archives were deleted. Spared is how many were due but needed again by a workspace just
+	// before the deletion. Failed is how many could not be deleted.
 	Deleted, Spared, Failed int
-	// Uploads were begun too long ago and have been aborted; a dry run only counts them.
+	// Uploads is how many unfinished uploads were so old that they were aborted; a dry run only counts them.
 	Uploads int
 }
 
-// log writes one line for the cycle, with stable keys, and a warning if the database and the bucket do not fit.
+// log writes one line for the cycle, with stable keys, and a warning if the database and the bucket do not match.
 func (r Report) log(log *zap.Logger) {
 	log.Info("collected archives",
 		zap.Int(logkey.Archives, r.Archives), zap.Int(logkey.ForeignObjects, r.Foreign),

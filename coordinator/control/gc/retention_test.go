@@ -54,7 +54,7 @@ func TestTheLastArchivesAreKeptAndRecorded(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 
-	// Fewer are kept: the rest is deleted, with the usual delay.
+	// If fewer are kept, the rest is deleted after the usual delay.
 	h.opts.Settings.Keep = 1
 	if r := h.collect(); r.Orphans != 2 || r.Due != 0 {
 		t.Fatalf("%+v", r)

@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// The advisory locks of an installation are pairs of 32-bit numbers. The first is derived from
-// [Options.LockID] and tells the installation from everything else that locks in this database.
-// The second is a [key]. One-shard processes use LockID itself, which is one 64-bit number:
-// PostgreSQL keeps the two kinds apart.
+// The advisory locks of an installation are pairs of 32-bit numbers. The first is derived from [Options.LockID] and
+// distinguishes the installation from everything else that takes locks in this database. The second is a [key].
+// One-shard processes use LockID itself, which is one 64-bit number: PostgreSQL keeps the two kinds apart.
 //
 //	member(n)       held, shared, by the session of every process that has n shards:
 //	                who holds it is there, and disappears with its session
@@ -57,7 +56,7 @@ type view struct {
 
 // moves are the changes that a process makes to its shards.
 type moves struct {
-	// give are shards to give up, take those to try to lead.
+	// give are shards to give up, and take are shards to try to lead.
 	give, take []int
 	// yield is the number of shards of the processes that this one waits for; 0 if it need not wait.
 	yield int
@@ -99,7 +98,7 @@ func (v view) balance(me uint32, shards int) moves {
 	return moves{take: v.free(me, shards, target-len(mine))}
 }
 
-// targets is how many shards each process should lead: all the same number, or one more. Those that lead the
+// targets is how many shards each process should lead: each leads the same number, or one more. Those that lead the
 // most keep the most, so that as few as possible move.
 func (v view) targets(shards int) map[uint32]int {
 	led := make(map[uint32]int)
@@ -132,8 +131,8 @@ func (v view) sorted(shards int) []uint32 {
 	return all
 }
 
-// free returns at most n shards without a leader. Each process begins at another one, so that they do not all
-// try the same.
+// free returns at most n shards without a leader. Each process begins at a different shard, so that they do not all try
+// the same one.
 func (v view) free(me uint32, shards, n int) (free []int) {
 	all := v.sorted(shards)
 	if len(all) == 0 {

@@ -27,7 +27,8 @@ func mountAt(t *testing.T, p *corev1.Pod, path string) (m corev1.VolumeMount, v 
 	return m, v
 }
 
-// TestSharedMemory: half of the workspace's memory, or no limit if it has none. A template may set another size.
+// TestSharedMemory: its size is half of the workspace's memory limit, or unlimited if the workspace has none. A
+// template may set another size.
 func TestSharedMemory(t *testing.T) {
 	for memory, want := range map[int64]string{2 << 30: "1Gi", 512 << 20: "256Mi", 0: ""} {
 		o := plain()
@@ -51,7 +52,7 @@ func TestSharedMemory(t *testing.T) {
 }
 
 // TestStopGrace: a workspace ends with the grace period of the settings, in whole seconds and never 0, or with that of
-// the template. A deletion behind this program's back, such as by the drain of a node, has the same.
+// the template. A deletion behind this program's back, such as the drain of a node, gives it the same time.
 func TestStopGrace(t *testing.T) {
 	for grace, want := range map[time.Duration]int64{0: 1, time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 3 * time.Second: 3, time.Minute: 60} {
 		o := plain()
@@ -81,8 +82,8 @@ func TestStopGrace(t *testing.T) {
 	}
 }
 
-// TestFolderOfTheHome: a template may mount a folder of the home at its own place. A runtime then mounts no volume
-// there that the image declares.
+// TestFolderOfTheHome: a template may mount a folder of the home at its own place. Then the runtime mounts no volume of
+// the image's own there.
 func TestFolderOfTheHome(t *testing.T) {
 	o := plain()
 	o.PodTemplate = `{spec: {containers: [{name: workspace, volumeMounts: [{mountPath: /home/coder/project/, name: home, subPath: home/project}]}]}}`
@@ -99,8 +100,7 @@ func TestFolderOfTheHome(t *testing.T) {
 	}
 }
 
-// TestTheImagesUserIsNotAsked: with every user that an image names, the Pod sets its user and the group of its
-// home.
+// TestTheImagesUserIsNotAsked: whichever user the image names, the Pod sets its user and the group of its home.
 func TestTheImagesUserIsNotAsked(t *testing.T) {
 	p := pod(t, plain(), start())
 	c, s := p.Spec.Containers[0], p.Spec.SecurityContext

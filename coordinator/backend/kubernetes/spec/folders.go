@@ -30,7 +30,7 @@ const (
 // foldersContainer is the name of the container that creates the folders.
 const foldersContainer = "codehub-folders"
 
-// foldersScript creates the folders in its arguments, below the folder that it runs in, for its user. Before the
+// foldersScript creates the folders named by its arguments, below the folder that it runs in, for its user. Before the
 // folders were known, the runtime created them as root, together with their parents. The script moves aside those that
 // contain nothing but folders, and removes empty ones. It needs sh, mkdir, rmdir, find and mv.
 const foldersScript = `for folder do
@@ -81,9 +81,9 @@ func MountsOf(p *corev1.Pod) []corev1.VolumeMount {
 	return nil
 }
 
-// MountFolders mounts those folders of the home at their own places in a workspace's Pod. Then no runtime mounts a
-// volume there that the image declares, and files written there are in the home. An init container creates the folders,
-// as the user of the workspace: the kubelet would create them as root.
+// MountFolders mounts those folders of the home at their own places in a workspace's Pod. Then no runtime mounts one of
+// the image's declared volumes there, and files written there are stored in the home. An init container creates the
+// folders, as the user of the workspace: the kubelet would create them as root.
 func MountFolders(p *corev1.Pod, paths []string) {
 	c := workspaceContainer(p)
 	var folders []string
@@ -106,7 +106,7 @@ func MountFolders(p *corev1.Pod, paths []string) {
 		Resources:                *c.Resources.DeepCopy(),
 		SecurityContext:          c.SecurityContext.DeepCopy(),
 		TerminationMessagePolicy: c.TerminationMessagePolicy,
-		// Not at the home's own place, where the runtime mounts the volumes.
+		// It is not mounted at the home's own place, where the runtime mounts the volumes.
 		VolumeMounts: []corev1.VolumeMount{{Name: volumeHome, MountPath: Data, SubPath: Folder}},
 	})
 }

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const id = workspace.ID("00000000-0000-4000-8000-000000000001")
 
-// plain are the options without a default.
+// plain are the options that have no default.
 func plain() spec.Options {
 	return spec.Options{Installation: "codehub", Image: "code:1", Egress: egress.Options{Enforce: egress.EnforceAuto}}
 }
@@ -136,7 +136,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestPodSecurity: workspaces meet Pod Security's level restricted, and storage jobs baseline, with all settings.
+// TestPodSecurity: with all settings, workspaces meet Pod Security's level "restricted", and storage jobs meet
+// "baseline".
 func TestPodSecurity(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

@@ -74,8 +74,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(root), RunAsGroup: new(root),
-			// As in the workspace's Pod. The first of the two on an empty volume gives it to the group, which happens
-			// only once.
+			// As in the workspace's Pod. Whichever of the two Pods uses an empty volume first gives the volume to the
+			// group, and that happens only once.
 			FSGroup: &o.Group, FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
@@ -103,8 +103,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	return pod
 }
 
-// addGrant mounts the grant where the job looks for it. Only root can read it, and the Pod's group, to which the
-// kubelet gives it. The job, which is root, is alone in the Pod.
+// addGrant mounts the grant where the job looks for it. It can be read only by root and by the Pod's group, to which
+// the kubelet gives it. The job, which is root, is alone in the Pod.
 func addGrant(p *corev1.PodSpec, secret string) {
 	p.Volumes = append(p.Volumes, corev1.Volume{Name: volumeGrant, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o400))},

@@ -56,7 +56,7 @@ func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 
 // closed returns a policy for the Pods of that kind that admits nothing.
 func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
-	// Hashed, because an installation's name may contain characters that an object's may not.
+	// Hashed, because an installation's name may contain characters that an object's name may not.
 	sum := sha256.Sum256([]byte(o.Installation))
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -109,10 +109,10 @@ func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 	return append(rules, internet(lists.Deny)...)
 }
 
-// store allows the object store. It allows an address as it is, and the private addresses that a name has now. The name
-// of a cluster's service stands for its Pods, at any port, because rules see these and not the service, and for the
-// service's other endpoints. Public addresses behind a name change while jobs run: then it allows the port, and only on
-// the internet.
+// store allows the object store. For an address, it allows that address. For a name, it allows the private addresses
+// that the name has now. For the name of a cluster's service, it allows the service's Pods at any port, because rules
+// see the Pods and not the service, and the service's other endpoints. The public addresses behind a name change while
+// jobs run, so for these it allows the port on the whole internet.
 func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	host, port := o.storeAt()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -156,7 +156,7 @@ func (o Options) StoreService() (name, namespace string, ok bool) {
 }
 
 // Opened returns the single addresses with ports that a policy allows for the object store. A process that cannot look
-// the store up learns the known addresses from it.
+// up the store's name learns the known addresses from the policy.
 func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	for _, r := range p.Spec.Egress {
 		if len(r.To) != 1 || r.To[0].IPBlock == nil || len(r.Ports) == 0 || r.Ports[0].Port == nil {

@@ -12,8 +12,8 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPort = 8080
-	// DefaultJobImage has the tag of this release. Nodes keep the image that they pulled under a name, so with a
-	// floating tag they would differ.
+	// DefaultJobImage has the tag of this release. Nodes keep the image that they once pulled under a name, so with a
+	// floating tag they would run different images.
 	DefaultJobImage = contract.DefaultImage
 	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes, DefaultCPURequest is in
 	// billionths of a processor. A job itself takes at most 128 MiB; the page cache counts as well. Its scratch folder
@@ -49,13 +49,13 @@ type Options struct {
 	ImagePullSecrets string
 
 	// MemoryBytes, NanoCPUs (billionths of a processor) and DiskBytes (outside the home) limit each workspace. 0 means
-	// no limit. The number of its processes is a setting of the nodes.
+	// no limit. The limit on the number of its processes is a setting of the nodes.
 	MemoryBytes, NanoCPUs, DiskBytes int64
 	// MemoryRequestBytes and NanoCPUsRequest are what the scheduler reserves for each workspace. The defaults are
 	// [DefaultMemoryRequest] and [DefaultCPURequest], but never above the limit.
 	MemoryRequestBytes, NanoCPUsRequest int64
-	// StopGrace is how long a workspace's container has to end after SIGTERM (SPEC 7). Kubernetes counts whole seconds:
-	// it is rounded up, to at least one.
+	// StopGrace is how much time a workspace's container is given to end after SIGTERM (SPEC 7). Kubernetes counts
+	// whole seconds: it is rounded up, to at least one.
 	StopGrace time.Duration
 	// User and Group run the workspaces' processes, and the home belongs to the group. The default is [DefaultUser].
 	User, Group int64

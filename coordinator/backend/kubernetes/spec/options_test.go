@@ -126,7 +126,7 @@ func TestPodTemplateRefuses(t *testing.T) {
 	}
 }
 
-// TestPodTemplate: a template cannot change the workspace's own values, but everything else.
+// TestPodTemplate: a template cannot change the workspace's own values, but it can change everything else.
 func TestPodTemplate(t *testing.T) {
 	o := plain()
 	o.NodeSelector = "a=b"

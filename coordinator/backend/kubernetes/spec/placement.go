@@ -35,8 +35,8 @@ func hash(text []byte) string {
 }
 
 // placed lets a job's Pod run only where the workspace's can. The first Pod that uses a new claim chooses the zone of
-// its volume, and that is a restore. It requests at least what the workspace requests, so that there is room for the
-// workspace, too. It gets the host names that the template adds, because the object store may use one of them.
+// its volume, and that Pod is a restore. It requests at least what the workspace requests, so that there is room for
+// the workspace, too. It gets the host names that the template adds, because the object store may use one of them.
 func placed(o Options, p *corev1.PodSpec) {
 	ws, err := templated(o)
 	if err != nil {

@@ -73,7 +73,7 @@ spec:
 	}
 }
 
-// TestJobsPreferTheNodeOfTheirHome: in addition to the template's preferences.
+// TestJobsPreferTheNodeOfTheirHome: this preference is added to those of the template.
 func TestJobsPreferTheNodeOfTheirHome(t *testing.T) {
 	home := spec.Claim(full(), backend.VolumeSpec{ID: start().ID, OpID: "op"})
 	with, without := spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec, spec.Job(full(), job(workspace.JobArchive)).Spec.Template.Spec

@@ -33,7 +33,7 @@ const (
 // sharedPath is where programs expect shared memory.
 const sharedPath = "/dev/shm"
 
-// The smallest requests: for a storage job, and for what a container writes outside its volumes. Without a request,
+// The smallest requests, for a storage job and for what a container writes outside its volumes. Without a request,
 // Kubernetes would reserve the whole limit.
 const (
 	jobMemoryRequest = 128 << 20
@@ -159,7 +159,7 @@ func common(o Options, p *corev1.PodSpec) {
 	if o.RuntimeClass != "" {
 		p.RuntimeClassName = &o.RuntimeClass
 	}
-	// Validate finds the errors of these.
+	// Validate finds the errors in these options.
 	p.NodeSelector, _ = pairs(o.NodeSelector)
 	more, _ := tolerations(o.Tolerations)
 	p.Tolerations = append(stay(), more...)
@@ -190,8 +190,8 @@ func homeVolume(claim string) corev1.Volume {
 	}}
 }
 
-// sharedMemory returns the volume at /dev/shm, for which a runtime has 64 MiB by default. Its size is half of the
-// workspace's memory, as on Linux half of the machine's. Its content counts as the workspace's memory.
+// sharedMemory returns the volume at /dev/shm, which runtimes limit to 64 MiB by default. Its size is half of the
+// workspace's memory, just as Linux allows half of the machine's. Its content counts as the workspace's memory.
 func sharedMemory(memory int64) corev1.Volume {
 	dir := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 	if memory > 0 {
@@ -210,7 +210,7 @@ func workspaceContainer(p *corev1.Pod) *corev1.Container {
 	return nil
 }
 
-// environment parses NAME=value. Of several values of one name the last one counts, as in an engine.
+// environment parses NAME=value. If a name has several values, the last one counts, as it does in an engine.
 func environment(entries []string) ([]corev1.EnvVar, error) {
 	var all []corev1.EnvVar
 	for i, entry := range entries {

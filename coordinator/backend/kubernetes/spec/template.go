@@ -65,8 +65,8 @@ func endsInTime(p *corev1.Pod) error {
 	return nil
 }
 
-// taken returns an error for each field of the template that the operator must not set: those that define a
-// Pod's owner and its programs, and how two users of one volume are kept apart.
+// taken returns an error for each field of the template that the operator must not set: those that define a Pod's owner
+// and its programs, and those that keep two users of one volume apart.
 func taken(ours, p *corev1.Pod) error {
 	var errs []error
 	keep := func(field string, ours, its any) {
@@ -120,8 +120,8 @@ func taken(ours, p *corev1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// ofHome returns the mounts of the home. A folder of the home that is mounted at its own place shows the same files. It
-// only keeps a runtime from mounting a volume that the image declares there (SPEC 7).
+// ofHome returns the mounts of the home. A folder of the home that is mounted at its own place shows the same files.
+// Mounting it only keeps a runtime from mounting one of the image's declared volumes there (SPEC 7).
 func ofHome(c corev1.Container) []corev1.VolumeMount {
 	return slices.DeleteFunc(slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool {
 		folder, inside := strings.CutPrefix(path.Clean(m.MountPath), Home+"/")

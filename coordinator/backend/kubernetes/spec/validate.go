@@ -14,14 +14,14 @@ import (
 	"github.com/codehub/gateway/coordinator/setting"
 )
 
-// The smallest sensible sizes, in bytes: with less, nothing starts. They catch a forgotten unit.
+// The smallest sensible sizes, in bytes: with less, nothing starts. The check catches a forgotten unit.
 const (
 	minMemory  = 6 << 20
 	minStorage = 1 << 20
 )
 
 // Validate reports everything that is wrong with the options at once. It performs no I/O: a missing class, Secret or
-// image shows only in use.
+// image is noticed only when it is used.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error

@@ -14,13 +14,13 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// usageMark is in the command line of a count, so that a look does not take the count for work.
+// usageMark is in the command line of a count, so that a look does not mistake the count for work.
 const usageMark = "codehub-usage"
 
 // usageScript prints the total size of the home's regular files in bytes, the number of files and folders, and whether
-// the count is complete. It stops after so many seconds, and skips what the workspace's user may not read. It needs sh,
-// nice, timeout, find, stat and awk. A file with several names counts once. [fmt.Sprintf] inserts the folder and the
-// seconds.
+// the count is complete. It stops after the given number of seconds, and skips files and folders that the workspace's
+// user may not read. It needs sh, nice, timeout, find, stat and awk. A file with several names counts once.
+// [fmt.Sprintf] inserts the folder and the seconds.
 const usageScript = `: ` + usageMark + `
 cd %s || exit 1
 { nice -n 19 timeout %d find . -xdev ! -path . -exec stat -c '%%f %%s %%h %%i' {} + 2>/dev/null; echo "end $?"; } |
@@ -29,7 +29,7 @@ awk '$1 == "end" { all = $2 == 0; next }
 	{ n++ } substr($1, 1, 1) == "8" && length($1) == 4 { s += $2 } END { printf "%%.0f %%.0f %%d\n", s, n, all }'`
 
 // Usage counts the content of a workspace's home for at most limit, by a command in its container. The workspace
-// controls the answer: it is good for display only. If the container does not run, the error is [backend.ErrNotFound].
+// controls the answer, so use it only for display. If the container does not run, the error is [backend.ErrNotFound].
 func Usage(ctx context.Context, api *cluster.Client, p *corev1.Pod, limit time.Duration) (u backend.Usage, err error) {
 	if running(p) == nil {
 		return u, fmt.Errorf("pod %s: %w", p.Name, backend.ErrNotFound)

@@ -115,7 +115,7 @@ func TestACountIsNoWork(t *testing.T) {
 	if i < 0 {
 		t.Fatal("the look does not see the count at all")
 	}
-	// It may not wait yet.
+	// It may not be waiting yet.
 	parent := regexp.MustCompile(fmt.Sprintf(` [RS] %d `, os.Getpid())).FindIndex(out[i:])
 	if parent == nil || parent[0] > 40 {
 		t.Fatalf("%.80s", out[i:])

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// over reports whether the Pod has ended, or its container of that name. Another container of it may still use the
+// over reports whether the Pod or its container of that name has ended. Another container of the Pod may still use the
 // volume: see [InUse].
 func over(p *corev1.Pod, name string) bool {
 	if terminal(p) && !InUse(p) {
@@ -30,8 +30,8 @@ const (
 	reasonCannot  = "ContainerCannotRun"
 )
 
-// unknownExit is the exit code of a container that was evicted before it could end: that of SIGKILL, as an engine
-// reports it.
+// unknownExit is the exit code reported for a container that was evicted before it could end: the code that engines
+// report after a SIGKILL.
 const unknownExit = 137
 
 // end returns how the Pod's container of that name ended: its exit code, and the cause if the code does not say enough.
@@ -51,8 +51,8 @@ func end(p *corev1.Pod, name string) (code int, cause string) {
 	return int(state.ExitCode), cause
 }
 
-// ended returns the decisive end of the Pod: that of the container of that name. If that container has not ended, it is
-// the end of one that failed, such as an init container from the template.
+// ended returns the end that counts for the Pod: that of the container of that name. If that container has not ended,
+// the end of a failed one counts, such as an init container from the template.
 func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		return c.State.Terminated
@@ -97,8 +97,8 @@ func putOut(p *corev1.Pod) string {
 }
 
 // disrupted reports whether something outside the Pod ended its container of that name: the cluster, its node, or a
-// deletion of the Pod. That includes a Pod in which no container has an end. A container that exceeds its own limits
-// ends by itself.
+// deletion of the Pod. It is also true for a Pod in which no container has an end. A container that exceeds its own
+// limits ends by itself.
 func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)
 	switch {
@@ -116,8 +116,8 @@ func disrupted(p *corev1.Pod, name string) bool {
 	return !state.FinishedAt.Time.Before(asked.Add(-deletionSlack))
 }
 
-// deletionSlack is how much later than requested a Pod's deletion may seem. Times are in whole seconds, and in the end
-// the grace period of the deletion (one second for ours) is replaced by 0.
+// deletionSlack is how much later than requested a Pod may appear to be deleted: times are in whole seconds, and at the
+// end the grace period of the deletion (one second for ours) is replaced by 0.
 const deletionSlack = 2 * time.Second
 
 // maxText bounds quoted messages of the cluster, in bytes.

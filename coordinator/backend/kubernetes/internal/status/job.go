@@ -13,9 +13,9 @@ import (
 )
 
 // Job returns the state of a storage job from its Job and Pods, without its output. The state is empty for a Job that
-// never began: it must not be reported, but started again. The result of a job that has ended is in the log of the Pod
-// ended. Until the caller has read it (see [End]), the state is Running. ended is nil while the job runs, and when it
-// has failed and will never have a result.
+// never began; such a Job must not be reported but started again. If the job has ended, ended is the Pod whose log has
+// the result. Until the caller has read the result (see [End]), the state is Running. ended is nil while the job runs,
+// and if the job has failed and will never have a result.
 func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.Pod) {
 	job = workspace.Job{Kind: workspace.JobKind(j.Labels[spec.LabelJob]), OpID: j.Labels[spec.LabelOp]}
 	p := newest(pods)
@@ -50,7 +50,7 @@ func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.P
 	return job, nil
 }
 
-// finished returns the state of a job none of whose containers run any more. p is its last Pod, if it still exists.
+// finished returns the state of a job whose containers have all stopped. p is its last Pod, if it still exists.
 func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, *corev1.Pod) {
 	for _, t := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} {
 		for _, c := range j.Status.Conditions {
@@ -83,7 +83,7 @@ func finished(j *batchv1.Job, p *corev1.Pod, job workspace.Job) (workspace.Job, 
 	return job, p
 }
 
-// neverRan returns why a Pod is over without having run the job, if neither its node nor the cluster gives a reason.
+// neverRan returns why a Pod ended without running the job, if neither its node nor the cluster gives a reason.
 func neverRan(p *corev1.Pod) string {
 	switch other := ended(p, spec.JobContainer); {
 	case other != nil:

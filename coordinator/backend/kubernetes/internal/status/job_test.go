@@ -20,7 +20,7 @@ import (
 )
 
 // jobDisrupts are the cases of the next test in which something else ended the job, or removed its result. The job is
-// then repeated, and that is no failure.
+// then repeated, and this does not count as a failure.
 var jobDisrupts = map[string]bool{
 	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
 	"refused by its node": true, "its Pod was deleted by force": true, "evicted": false, "too long": false, "no such program": false,
@@ -238,7 +238,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLimitOfCPU: a job without a limit of processors gets one if the namespace requires it, and a smaller one if it
+// TestLimitOfCPU: a job without a CPU limit gets one if the namespace requires one, and a lower limit if the namespace
 // requires that. The errors are recorded from a cluster of version 1.34.
 func TestLimitOfCPU(t *testing.T) {
 	forbidden := func(message string) error {

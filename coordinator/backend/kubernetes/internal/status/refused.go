@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Refused returns why the cluster refused to create an object, from the request's error. It returns nil for
-// an unknown reason. The Job of a refused Pod shows that in events only; creating the same Pod with dryRun=All
-// fails for the same reason.
+// Refused returns why the cluster refused to create an object, from the request's error. It returns nil for an unknown
+// reason. If a Job's Pod is refused, only events show the reason; creating the same Pod with dryRun=All fails for the
+// same reason.
 func Refused(err error) *workspace.Pending {
 	if !apierrors.IsForbidden(err) {
 		return nil
@@ -34,12 +34,12 @@ func Refused(err error) *workspace.Pending {
 	return nil
 }
 
-// someCPU is the limit of processors of a Pod that must have any limit.
+// someCPU is the CPU limit of a Pod that must have one, whatever its value.
 var someCPU = resource.MustParse("1")
 
-// LimitOfCPU returns a limit of processors with which the cluster may accept the Pod of a storage job that it
-// has refused with err. It is for settings without such a limit. has is
-// the refused Pod's limit, zero for none. LimitOfCPU returns zero if another limit does not help.
+// LimitOfCPU returns a CPU limit with which the cluster may accept a storage job's Pod that it has refused with err. It
+// is used if the settings have no such limit. has is the refused Pod's limit, or zero if it has none. LimitOfCPU
+// returns zero if another limit does not help.
 func LimitOfCPU(err error, has resource.Quantity) (limit resource.Quantity) {
 	if !apierrors.IsForbidden(err) {
 		return limit

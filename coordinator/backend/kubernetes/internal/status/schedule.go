@@ -28,9 +28,9 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	return &w
 }
 
-// NeverRan reports whether nothing of the Pod has ever run, as far as its node has said: the Pod waits for a node, or
-// its node for an image, a volume or an object that its template names. It is false for a Pod that is still behind our
-// gate.
+// NeverRan reports whether, as far as its node has reported, nothing of the Pod has ever run: the Pod waits for a node,
+// or its node waits for an image, a volume or an object that its template names. It is false for a Pod that is still
+// behind our gate.
 func NeverRan(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil || terminal(p) || gated(p) || p.Status.Phase == corev1.PodRunning {
 		return false
@@ -43,7 +43,8 @@ func NeverRan(p *corev1.Pod) bool {
 	return true
 }
 
-// noNode explains the scheduler's message. If no node can reach the volume, it says so: another node would not help.
+// noNode explains the scheduler's message. If no node can reach the volume, the explanation says so, because another
+// node would not help.
 func noNode(message string) workspace.Pending {
 	said := ". The scheduler says: " + message
 	for _, v := range volumeProblems {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTheSchedulersMessageIsMadePlain: the messages are those of the scheduler of a cluster with several nodes. The
-// explanation has the reason, the shortage and the remedy.
+// explanation names the reason, the shortage and the remedy.
 func TestTheSchedulersMessageIsMadePlain(t *testing.T) {
 	const preempts = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 	for message, want := range map[string][]string{

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Container returns the workspace's container from its Pod. A Pod that is still behind its [spec.Gate] does not run and
-// has no times: it must be started.
+// Container returns the workspace's container from its Pod. A Pod whose [spec.Gate] is still closed does not run and
+// has no times; it must be started.
 func Container(p *corev1.Pod) workspace.Container {
 	k := workspace.Container{Volume: mountsHome(p)}
 	if over(p, spec.Container) {

@@ -211,8 +211,8 @@ func mountsFolder(p *corev1.Pod) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: c.VolumeMounts[0].Name, MountPath: "/home/coder/project", SubPath: "home/project"})
 }
 
-// TestAContainerIsLookedInto: once it runs, if this release started it. Not if an earlier release did, nor while it
-// starts or ends, nor on a lost node.
+// TestAContainerIsLookedInto: a look is taken once the container runs, if this release started it, but not if an
+// earlier release did, while the container starts or ends, or on a lost node.
 func TestAContainerIsLookedInto(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   string

@@ -8,9 +8,9 @@ import (
 // Every text of a cluster that this package recognizes is in this file. The cluster's codes, reasons and conditions do not carry
 // the same information.
 
-// refusals are the problems of the settings or the namespace because of which the cluster refuses an object. Those that wait
-// are limits on resources: they end when an administrator changes the limit or the settings. The others
-// are failures.
+// refusals are the problems in the settings or the namespace that make the cluster refuse an object. Those marked waits
+// are limits on resources: the wait ends when an administrator changes the limit or the settings. The others are
+// failures.
 var refusals = []struct {
 	says, plain string
 	waits       bool
@@ -32,7 +32,7 @@ const wrongSize = "a LimitRange of the namespace does not allow the resources of
 var (
 	// usedUp: a quota has no room for the object.
 	usedUp = regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`)
-	// needsCPU, largestCPU, quotaOfCPU: a Pod must have a limit of processors, or a smaller one.
+	// needsCPU, largestCPU, quotaOfCPU: a Pod must have a CPU limit, or a lower one.
 	needsCPU   = regexp.MustCompile(`must specify [^:]*\blimits\.cpu\b`)
 	largestCPU = regexp.MustCompile(`maximum cpu usage per \w+ is (\w+)(?:,|\. No limit)`)
 	quotaOfCPU = regexp.MustCompile(`exceeded quota: .*limited: .*\blimits\.cpu=(\w+)`)
@@ -77,8 +77,8 @@ var volumeProblems = []struct{ says, plain string }{
 
 const goneVolume = "the PersistentVolume of its home is gone, and with it the files, unless an administrator brings it back"
 
-// misconfigured returns the certain errors in the settings or the image. It returns "" for a
-// problem that may pass, such as a Secret that the node has not read yet.
+// misconfigured explains a problem that is certainly an error in the settings or the image. It returns "" for a problem
+// that may pass, such as a Secret that the node has not read yet.
 func misconfigured(message string) string {
 	switch {
 	case says(message, "runAsNonRoot and image will run as root", "breaks non-root policy"):

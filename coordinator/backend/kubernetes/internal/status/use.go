@@ -30,10 +30,10 @@ import (
 //	some  Failed    run                told to end with grace 0       no: an administrator has said that the machine
 //	                                                                  is off (PodGC, node.kubernetes.io/out-of-service)
 //
-// Its containers are those that mount a claim: no other one can write to a home. Terminal is
-// Succeeded or Failed. A kubelet never reports that before all containers have ended. That holds
-// for a Pod that was deleted by force and has a finalizer, too (Kubernetes 1.27 and newer). PodGC
-// does report it. Only these two set a phase.
+// "its containers" are those that mount a claim, because no other container can write to a home. "terminal" is
+// Succeeded or Failed. A kubelet never reports a terminal phase before all containers have ended, not even for a Pod
+// that was deleted by force and has a finalizer (Kubernetes 1.27 and newer). PodGC may report it earlier. Only these
+// two set a phase.
 func InUse(p *corev1.Pod) bool {
 	switch {
 	case p.Spec.NodeName == "":
@@ -121,8 +121,8 @@ func states(p *corev1.Pod) map[string]corev1.ContainerState {
 	return all
 }
 
-// usesVolume reports whether the container of that name may use a home. It is false for a container without a claim
-// beside one with a claim.
+// usesVolume reports whether the container of that name may use a home. It is false for a container without a claim if
+// another container mounts one.
 func usesVolume(p *corev1.Pod, name string) bool {
 	known, mounts, others := false, false, false
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// TestInUse: the table of InUse. A volume is free only once a component that knows says so.
+// TestInUse: the table of InUse. A volume is free only once a component that knows reports it.
 func TestInUse(t *testing.T) {
 	told := func(grace int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
