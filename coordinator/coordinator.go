@@ -1,7 +1,6 @@
-// Package coordinator connects the parts of the product that know no Caddy. There are the clients
-// of PostgreSQL, Redis, the object store and the container backend. Each process offers the
-// gateway and the API a service layer, sign-in, route table, activator, activity and live events.
-// Further components run in the leader only (SPEC 5).
+// Package coordinator connects the parts of the product that do not know Caddy. These include the clients of
+// PostgreSQL, Redis, the object store and the container backend. Each process offers the gateway and the API a service
+// layer, sign-in, route table, activator, activity and live events. Further components run in the leader only (SPEC 5).
 //
 // It owns their lifetimes and hands them their settings. It must not contain rules:
 // each belongs to the package that it is about.
@@ -365,7 +364,7 @@ func (c *Coordinator) apply(s Settings) {
 	c.Service.SetDelays(s.Delays())
 }
 
-// launch says how a workspace's container is started, by the present settings.
+// launch returns how a workspace's container is started under the current settings.
 func (c *Coordinator) launch(w workspace.Workspace) (backend.StartSpec, error) {
 	return launch.Spec(*c.images.Load(), launch.Site(c.opts.Site), w)
 }
@@ -401,10 +400,9 @@ func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
 	}
 }
 
-// Start connects, migrates the schema and starts the components. It fails when
-// PostgreSQL cannot be reached, because nothing works without it; Redis, the object
-// store and the container backend may become reachable later. A migration that needs a
-// lock which others hold, such as a backup, is waited for until ctx ends. A second call does
+// Start connects, migrates the schema and starts the components. It fails when PostgreSQL cannot be reached, because
+// nothing works without it; Redis, the object store and the container backend may become reachable later. If a
+// migration needs a lock that others hold, such as a backup, Start waits for it until ctx ends. A second call does
 // nothing, and a coordinator that was stopped does not start again.
 func (c *Coordinator) Start(ctx context.Context) error {
 	c.mu.Lock()

@@ -6,10 +6,10 @@
 // session ends. With several, the processes count one another by the locks of their sessions and divide the
 // shards between them (see balance.go).
 //
-// Three things keep a former leader from acting. The context of its work ends as soon as the connection breaks.
-// It also ends when the server has not answered for [Options.LeaseDuration], which is before the server gives
-// the lock to another process. And every term has an epoch, larger than the one before, on which each write to
-// the database is conditional. So a process that slept through both changes nothing.
+// Three things keep a former leader from acting. The context of its work ends as soon as the connection breaks. It also
+// ends when the server has not answered for [Options.LeaseDuration], which is before the server gives the lock to
+// another process. And every term has an epoch, larger than the one before, and each write to the database is
+// conditional on that epoch. So a process that slept through both ends changes nothing.
 //
 // It owns the locks, their connection and the epochs. It must not know what a leader does: that is the function
 // given to [Elector.Run].
@@ -145,9 +145,9 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// silence is after which time without a request the server ends the session. The server counts from its last
-// answer, the lease from the request before that. So half a lease remains for the last request that was sent
-// under the lease, and for clocks of different speeds.
+// silence is the time without a request after which the server ends the session. The server counts from its last
+// answer, the lease from the request before that. So half a lease remains for the last request that was sent under the
+// lease, and for clocks of different speeds.
 func (o Options) silence() time.Duration { return o.LeaseDuration * 3 / 2 }
 
 // lockName is the name of a shard's row in system_locks.

@@ -43,15 +43,16 @@ type session struct {
 	bell  bell
 	terms map[int]*term // by shard, until their work has ended and the lock is given back
 	ended chan *term    // terms whose work has ended
-	// several means that this session holds the lock that excludes processes with one shard; surplus that the
+	// several means that this session holds the lock that excludes processes with one shard; surplus means that the
 	// last look found shards to give up.
 	several, surplus bool
 	began            time.Time    // when the first term began
 	confirmed        clock.Moment // when the epochs were last compared
 }
 
-// session opens one connection and leads shards on it until the connection is lost, ctx ends, or the work of a
-// term returns early. It returns when its first term began, zero if there was none, and why the session ended.
+// session opens one connection and leads shards on it until the connection is lost, ctx ends, or the work of a term
+// returns early. It returns the time at which its first term began, zero if there was none, and the reason why the
+// session ended.
 func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
@@ -151,7 +152,7 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("connecting for the leader's lock: %w", err)
 	}
 	for _, s := range e.serverSettings() {
-		// They are set one by one, and errors are not fatal: a server too old to know one of them still has the
+		// They are set one by one, and errors are not fatal: a server too old to know one of them still gets the
 		// others.
 		if _, err := conn.Exec(ctx, "SELECT set_config($1, $2, false)", s.name, s.value); err != nil {
 			if conn.IsClosed() {

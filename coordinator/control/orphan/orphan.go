@@ -34,7 +34,7 @@ type Store interface {
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
 }
 
-// Identity says whether the backend is the recorded one. *identity.Guard implements it.
+// Identity checks whether the backend is the recorded one. *identity.Guard implements it.
 type Identity interface {
 	Backend(ctx context.Context) error
 }
@@ -122,7 +122,7 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 	return orphans, nil
 }
 
-// judge reports whether an object is an orphan, and why. In doubt it is not: if its age is unknown or after
+// judge reports whether an object is an orphan, and why. When in doubt, it is not: if its age is unknown or after
 // until, or while an operation of a workspace may concern it.
 func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time) (Reason, bool) {
 	switch {
@@ -143,11 +143,11 @@ func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time)
 	}
 }
 
-// Remove removes orphans that [Finder.Find] has returned and that are still orphans; it skips the others. It calls
-// each with every removed orphan and the error of the removal, or nil. It returns an error if it could not judge the
-// orphans again.
+// Remove removes orphans that [Finder.Find] has returned and that are still orphans; it skips the others. It calls the
+// function each with every removed orphan and the error of the removal, or nil. It returns an error if it could not
+// judge the orphans again.
 func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orphan, err error)) error {
-	// Once for all: a person waits, and an orphan does not become needed within seconds.
+	// They are judged once for all removals: a person waits, and an orphan does not become needed within seconds.
 	objects := make([]backend.Object, len(orphans))
 	for i, o := range orphans {
 		objects[i] = o.Object
@@ -159,7 +159,7 @@ func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orpha
 	// Containers and jobs first: they use volumes.
 	slices.SortStableFunc(still, func(a, b Orphan) int { return order(a.Kind) - order(b.Kind) })
 	for _, o := range still {
-		// Each time: the address of an engine may lead elsewhere by now.
+		// This is checked each time, because the address of an engine may lead elsewhere by now.
 		if err := f.identity.Backend(ctx); err != nil {
 			return err
 		}

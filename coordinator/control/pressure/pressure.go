@@ -39,7 +39,7 @@ const (
 	// the mark is not passed again immediately.
 	archiveMargin = 0.05
 	stopMargin    = 0.02
-	// atOnce is how many workspaces are on their way to archives concurrently because of the disk.
+	// atOnce is how many workspaces may be archived concurrently because of the disk.
 	atOnce = 4
 	// asleepFor is how long a workspace must have been asleep to be archived to make room. One that has only
 	// just fallen asleep may be opened again the next moment.
@@ -118,7 +118,7 @@ type Options struct {
 	Backend  Backend
 	Store    Store
 	Archiver Archiver
-	// Leads reports whether this process leads any shard: only then it looks at the disk.
+	// Leads reports whether this process leads any shard: only then does it look at the disk.
 	Leads func() bool
 	// Controller learns after each look whether the disk is full.
 	Controller Controller
@@ -292,7 +292,7 @@ func past(used, mark, margin float64, was bool) bool {
 	return used >= mark
 }
 
-// Sweep archives workspaces while the disk fills up, until ctx ends: in the process that leads, once for all
+// Sweep archives workspaces while the disk fills up, until ctx ends. It runs in the process that leads, once for all
 // shards.
 func (w *Watch) Sweep(ctx context.Context) error {
 	w.loop.Wake() // this process has just begun to lead

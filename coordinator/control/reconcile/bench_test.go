@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The case of the sources: this many workspaces should start at the same time, ten concurrently. The actuators
-// of 30 s are scaled down 100 times, and the sensors are not.
+// This many workspaces should start at the same time, ten of them concurrently. The actuators, which take 30 s, are
+// scaled down 100 times, and the sensors are not scaled.
 const (
 	cycleWorkspaces = 100
 	sensorTakes     = 100 * time.Millisecond
@@ -55,8 +55,8 @@ func (m *milestones) Save(ctx context.Context, f postgres.Fence, prev, next work
 	return saved, err
 }
 
-// BenchmarkCycle measures the time until all are planned, and how much longer than the actuators alone the
-// whole takes.
+// BenchmarkCycle measures the time until all are planned, and how much longer the whole cycle takes than the actuators
+// alone.
 func BenchmarkCycle(b *testing.B) {
 	var plan, total time.Duration
 	runs := 0
@@ -96,8 +96,8 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 // expiring is how many homes expire at the same time, after a weekend.
 const expiring = 200
 
-// BenchmarkExpiry measures the largest number of concurrent storage jobs then, and how much longer opening a
-// workspace takes beside them than alone: one workspace has its home there, and one is archived.
+// BenchmarkExpiry measures the largest number of concurrent storage jobs when that happens, and how much longer it
+// takes to open a workspace beside them than alone: one workspace that still has its home, and one that is archived.
 func BenchmarkExpiry(b *testing.B) {
 	h := newHarness(b)
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })

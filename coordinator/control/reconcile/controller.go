@@ -45,12 +45,12 @@ type Store interface {
 	prepull.Store
 	// Now returns the time of the database's clock, which all decisions go by.
 	Now(ctx context.Context) (time.Time, error)
-	// Candidates returns the rows of a shard that a tick must observe: those that are about to change, and
-	// without transitionOnly also those that may differ from reality.
+	// Candidates returns the rows of a shard that a tick must observe: those that are about to change and, unless
+	// transitionOnly is set, also those that may differ from reality.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// Save writes next if the row is still prev and the fence still holds, and records archived of next's
+	// Save writes next if the row is still prev and the fence still holds, and adds archived to the record of next's
 	// archive.
 	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 		archived *workspace.ArchiveRecord) (bool, error)
@@ -87,12 +87,13 @@ type Options struct {
 	Outdated   func(context.Context, backend.StartSpec) bool
 	OnePort    bool
 	LocalHomes bool
-	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
-	// The first good answer ends the wait for a started container. Nil: only the backend's report counts.
+	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer. The first
+	// good answer ends the wait for a started container. If it is nil, only the backend's report counts.
 	Probe    func(ctx context.Context, endpoint, basePath string) bool
 	Archives Archives
 	Identity Identity
-	// Launch returns how a workspace's container is started now; its errors are those of launch.Spec.
+	// Launch returns how a workspace's container is started under the current settings; its errors are those of
+	// launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
 	// Configured returns the image references in the settings. Default: none.
 	Configured func() []string

@@ -56,9 +56,9 @@ func (c *candidate) reconcile() {
 	c.decision = planner.Reconcile(c.at, c.row, c.observation, c.backingOff, c.policy)
 }
 
-// prepare makes a preliminary decision on one workspace: its storage job may not get a place. It reports
-// whether there is a decision. There is none while an actuator or a probe of the workspace runs, or before the
-// object store has answered. A necessary place is requested before the decision is final.
+// prepare makes a decision on one workspace; it is preliminary, because the workspace's storage job may not get a
+// place. It reports whether there is a decision. There is none while an actuator or a probe of the workspace runs, or
+// before the object store has answered. A necessary place is requested before the decision is final.
 func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (
 	candidate, bool) {
 	s := l.of(w.ID)
@@ -112,9 +112,9 @@ func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observa
 	s.progress.Add(w, o, l.clock.Now())
 }
 
-// The pace of saving progress: at most every progressMin for one workspace, and at most one save per
-// progressShare overall. Every save is a write, a notification and a read in each process. People watch a
-// restore, so each look at one, every second, may save: restoreMin is less.
+// The pace of saving progress: at most every progressMin for one workspace, and at most one save per progressShare
+// overall. Every save is a write, a notification and a read in each process. People watch a restore, so each look at a
+// restore, once a second, may save its progress: restoreMin is shorter.
 const (
 	progressMin   = 3 * time.Second
 	restoreMin    = 800 * time.Millisecond

@@ -56,13 +56,13 @@ func TestDoze(t *testing.T) {
 	if w.Phase != workspace.PhaseRunning || w.Endpoint != before.Endpoint || !w.DozeAt.IsZero() || h.health(id) != "" {
 		t.Errorf("it goes on: %s at %q, container %q", w.Phase, w.Endpoint, h.health(id))
 	}
-	// A use that only a gateway knew.
+	// A use that only a gateway knew of.
 	h.doze(id)
 	h.seen(id, true)
 	storetest.Set(t, h.store, id, "last_access_at = now(), doze_at = NULL, counted = true") // with a place
 	h.controller.Wake(id)
 	h.seen(id, false)
-	// It sleeps, and is archived, directly from its doze.
+	// A dozing workspace can sleep and be archived without waking up first.
 	h.doze(id)
 	h.seen(id, true)
 	h.setDesired(id, workspace.DesiredArchived)

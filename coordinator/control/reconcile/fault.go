@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// fault is why a workspace is set aside: its row cannot be read, or a step of the program for it panicked. That
-// affects this workspace only (SPEC 5, Failures). It is tried again after a growing pause, and immediately when
-// its row changes.
+// fault is why a workspace is set aside: its row cannot be read, or a step of the program for it panicked. That affects
+// this workspace only (SPEC 5, Failures). The workspace is tried again after a growing pause, and immediately when its
+// row changes.
 type fault struct {
 	err error
 	// unreadable means that the row could not be read, which may change without a new revision.

@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// bucket is the harness's object store with faults in front of it.
+// bucket is the harness's object store, with faults that the test injects.
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
@@ -88,8 +88,8 @@ func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
 	return c.Backend.Start(ctx, s)
 }
 
-// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have noticed that another
-// one leads. It creates nothing either until its lease is certain.
+// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have noticed that another one
+// leads. Such a process creates nothing until its lease is certain.
 func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheImageOfJobsIsPulled if the engine misses it: both directions wait for it and report that, without
-// asking the engine over and over.
+// TestTheImageOfJobsIsPulled if the engine lacks it: both directions wait for it and report that, without asking the
+// engine over and over.
 func TestTheImageOfJobsIsPulled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

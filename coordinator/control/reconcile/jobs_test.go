@@ -82,7 +82,7 @@ func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 	}
 }
 
-// TestStorageJobsAreBounded: of many homes that expire at the same time few are archived concurrently. The
+// TestStorageJobsAreBounded: of many homes that expire at the same time, only a few are archived concurrently. The
 // others show their position in the queue, and one place is kept for people. A queued workspace can be opened
 // immediately, and one owner's many jobs do not go before another owner's.
 func TestStorageJobsAreBounded(t *testing.T) {
@@ -293,8 +293,8 @@ func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	for _, id := range ids {
 		h.await(id, "its turn to stop", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStopping })
 	}
-	// A row shows its operation just before its call asks for a turn. A later decision shows only after the calls of
-	// all earlier decisions.
+	// A row shows its operation just before the call of that operation asks for a turn. A later decision is visible
+	// only after the calls of all earlier decisions have asked.
 	for _, id := range []workspace.ID{opened, later} {
 		h.setDesired(id, workspace.DesiredRunning)
 		h.await(id, "its turn to start", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStarting })

@@ -21,7 +21,7 @@ import (
 // observeTimeout bounds one observation, so that a hanging backend counts as one that does not answer.
 const observeTimeout = 20 * time.Second
 
-// listAll is the number of workspaces from which everything is listed instead of each of them.
+// listAll is the number of workspaces from which on everything is listed at once, instead of each workspace separately.
 const listAll = 100
 
 // scope is the set of workspaces of an observation.

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestHomesAreMeasured: those of running workspaces, and those used since the last measurement; a large one is
-// logged once.
+// TestHomesAreMeasured: this applies to homes of running workspaces and to homes used since the last measurement; a
+// large home is logged once.
 func TestHomesAreMeasured(t *testing.T) {
 	h := newHarness(t)
 	core, log := observer.New(zapcore.WarnLevel)

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// breaking panics about one workspace, in each of the controller's calls.
+// breaking panics in each of the controller's calls about one workspace.
 type breaking struct {
 	reconcile.Backend
 	id    atomic.Pointer[workspace.ID]
@@ -64,7 +64,7 @@ func (h *harness) faulty() *observer.ObservedLogs {
 	return logs
 }
 
-// concernsAlone checks that the program fails with one workspace, logs that once, and continues with another
+// concernsAlone checks that the program fails for one workspace only, logs that once, and continues with another
 // workspace. Once the first one is mended, the controller continues with it, too.
 func (h *harness) concernsAlone(id workspace.ID, logs *observer.ObservedLogs, other func(), mend func(), after workspace.Phase) {
 	h.t.Helper()

@@ -77,8 +77,8 @@ func (h crowded) kill(id workspace.ID, withEngine bool) {
 	h.backend.Change(id, func(k *workspace.Container) { k.Disrupted = withEngine })
 }
 
-// TestTheEndOfAContainerThatDozes: it is started again if a place is free. Otherwise its workspace sleeps, and
-// its container does not start.
+// TestTheEndOfAContainerThatDozes: the container is started again if a place is free. Otherwise its workspace sleeps,
+// and its container does not start.
 func TestTheEndOfAContainerThatDozes(t *testing.T) {
 	t.Parallel()
 	for name, withEngine := range map[string]bool{"killed": false, "with its engine": true} {

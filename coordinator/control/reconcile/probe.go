@@ -14,9 +14,9 @@ import (
 // maxProbes bounds the concurrent probes.
 const maxProbes = 16
 
-// addArchives adds the answer p of the object store to o, if it is about the present state of w. It must have
-// been fresh when the observation began. It may be older by now: a backend may take longer to list than an
-// answer may be used, and then every answer would be too old for any decision.
+// addArchives adds the answer p of the object store to o, if it is about the present state of w. The answer must have
+// been fresh when the observation began. It may be older by now: a backend may take longer to list than an answer stays
+// fresh, and otherwise every answer would then be too old for any decision.
 func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, o *workspace.Observation) {
 	if p == nil || !p.About(began, w) {
 		return

@@ -26,8 +26,8 @@ type recorded struct{ Identity }
 
 func (recorded) Bucket(context.Context) error { return nil }
 
-// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend takes longer to
-// list than an answer may be used. The decision is made anyway, without asking the store forever.
+// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend takes longer to list
+// than an answer stays fresh. The decision is made anyway, without asking the store forever.
 func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(New(Options{Log: testlog.New(t), Archives: present{}, Identity: recorded{}}), Term{})

@@ -87,8 +87,8 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestAPortThatIsFoundIsUsed: in its container, and by the next container from its start, until the configured
-// port answers.
+// TestAPortThatIsFoundIsUsed: the container in which it was found uses it, and so does the next container from its
+// start, until the configured port answers.
 func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

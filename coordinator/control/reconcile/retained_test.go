@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestNothingIsKeptOfEndedWorkspaces: nothing about deleted ones, nor about the operations of archived ones,
-// which are rarely observed.
+// TestNothingIsKeptOfEndedWorkspaces: the controller keeps nothing about deleted workspaces, and nothing about the
+// operations of archived ones, which are rarely observed.
 func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -25,8 +25,8 @@ type Settings struct {
 	// candidates. ActiveInterval applies while an operation is in progress and for
 	// activeFor after a wake-up (SPEC 5).
 	IdleInterval, ActiveInterval time.Duration
-	// SweepInterval is the time in which all workspaces that ticks leave out are observed once.
-	// These are those in STANDBY, and deleted ones of which an archive is left.
+	// SweepInterval is the time in which all workspaces that ticks leave out are observed once. Ticks leave out the
+	// workspaces in STANDBY, and deleted ones of which an archive is left.
 	SweepInterval time.Duration
 	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
 	// process. Storage jobs run in the backend and do not count.
@@ -53,7 +53,7 @@ type Settings struct {
 	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
 	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
-	// HomeWarn is the size of a home, in bytes, from which on the log says so; 0 is never.
+	// HomeWarn is the size of a home, in bytes, from which on the home is logged; 0 is never.
 	HomeWarn int64
 }
 
@@ -77,8 +77,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// pulls are the limits of the pulls. One that gets no further for as long as a start may
-// take has failed.
+// pulls are the limits of the pulls. A pull that gets no further for as long as a start may take has failed.
 func (s *Settings) pulls() pull.Limits {
 	return pull.Limits{Max: MaxPulls, Stall: s.Timeouts[workspace.OpStarting]}
 }

@@ -92,7 +92,7 @@ func TestAnotherBucketIsNotBelieved(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestBucketReplacedBeforeTheVolumeIsDropped: its identity is checked once more right before.
+// TestBucketReplacedBeforeTheVolumeIsDropped: the bucket's identity is checked once more right before.
 func TestBucketReplacedBeforeTheVolumeIsDropped(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -162,7 +162,7 @@ func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 }
 
 // TestImplausibleLossIsNotBelieved: when one look shows most workspaces as lost, all keep their phase and one error is
-// logged. A single lost workspace is believed.
+// logged. The loss of a single workspace is believed.
 func TestImplausibleLossIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -231,7 +231,8 @@ func (b *blurred) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 
 var _ reconcile.Backend = (*blurred)(nil)
 
-// TestOneBrokenContainerFreezesOneWorkspace: it cannot be inspected, the others continue.
+// TestOneBrokenContainerFreezesOneWorkspace: the workspace whose container cannot be inspected stays as it is, and the
+// others continue.
 func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -1,9 +1,8 @@
 // Package scarcity frees memory when it runs short (SPEC 5). Dozing workspaces keep their memory: the longest
 // dozing ones are put to sleep.
 //
-// It owns the condition for a shortage of memory, and how many workspaces go to sleep for it concurrently. It
-// must not write desired states itself or act on workspaces: it calls the service layer, and the controller
-// does the rest.
+// It defines when memory is short, and how many workspaces may be put to sleep concurrently because of that. It must
+// not write desired states itself or act on workspaces: it calls the service layer, and the controller does the rest.
 package scarcity
 
 import (
@@ -32,13 +31,13 @@ const DefaultAt = 0.9
 const (
 	// interval is the time between two looks at the memory. The share of stalled time covers the same period.
 	interval = 10 * time.Second
-	// stalledAt is the share of time spent waiting for memory from which memory is short, regardless of its
-	// use.
+	// stalledAt is the share of time spent waiting for memory from which memory counts as short, regardless of how much
+	// is in use.
 	stalledAt = 0.1
 	// margin is how far below a mark the memory must fall to stop being short, so that it is not short again
 	// immediately.
 	margin = 0.05
-	// atOnce is how many workspaces are on their way to STANDBY concurrently because of it.
+	// atOnce is how many workspaces are on their way to STANDBY concurrently because memory is short.
 	atOnce = 4
 )
 
@@ -75,13 +74,13 @@ type Store interface {
 
 // Sleeper is the service layer. *service.Service implements it.
 type Sleeper interface {
-	// SleepForMemory puts a workspace to sleep, unless it does not doze any more, and reports whether it did.
+	// SleepForMemory puts a workspace to sleep, unless it no longer dozes, and reports whether it did.
 	SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error)
 }
 
 // Options are the dependencies of a [Runner]. All fields are required except Memory and Cycles.
 type Options struct {
-	// Memory is that of backend.Backend. Nil: the runner does nothing.
+	// Memory is backend.Backend's. If it is nil, the runner does nothing.
 	Memory  func(ctx context.Context) (backend.Memory, error)
 	Store   Store
 	Sleeper Sleeper
@@ -132,8 +131,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// look puts some workspaces to sleep if memory is short. While none dozes, or while the maximum is already on
-// the way, it does not read the memory, and the previous finding stays. After an error it changes nothing.
+// look puts some workspaces to sleep if memory is short. While no workspace dozes, or the maximum is already on the way
+// to STANDBY, it does not read the memory, and the previous finding stays. After an error it changes nothing.
 func (r *Runner) look(ctx context.Context) error {
 	s := *r.settings.Load()
 	if s.At == 0 {
@@ -169,9 +168,9 @@ func (r *Runner) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// short reports whether memory counts as short: it is past a mark, or it was and has not fallen far enough
-// below both. A program that waits while most of the memory is free waits at its own limit: putting another
-// workspace to sleep would not help it.
+// short reports whether memory counts as short: it is past a mark, or it was and has not fallen far enough below both.
+// A program that waits for memory while most of it is free has reached its own limit; putting another workspace to
+// sleep would not help it.
 func (s Settings) short(m backend.Memory, was bool) bool {
 	used, stalled := s.At, stalledAt
 	if was {

@@ -1,10 +1,10 @@
 // Package scrub reads archives back, slowly and one after the other, to find damaged or missing ones before they are
 // needed (SPEC 7).
 //
-// It owns the order, the daily amount, and the definition of damage: a fault that two reads some minutes apart show,
-// at the recorded bucket. It must write only its results, to the table of archives and to the workspace whose data the
-// archive is. Other packages own the consequences. Progress and suspicions are in the database, so that the next
-// leader continues where this one stopped.
+// It owns the order, the daily amount, and the definition of damage: a fault that two reads of the recorded bucket,
+// some minutes apart, both show. It must write only its results, to the table of archives and to the workspace whose
+// data the archive is. Other packages own the consequences. Progress and suspicions are in the database, so that the
+// next leader continues where this one stopped.
 package scrub
 
 import (
@@ -57,9 +57,9 @@ const (
 	// confirmAfter is the time after which an apparently damaged archive is read again. Damage in transit, or a
 	// store under repair, looks the same for a moment.
 	confirmAfter = 5 * time.Minute
-	// minAge is how long an archive is not read again after a read.
+	// minAge is the least time between two reads of an archive.
 	minAge = 7 * 24 * time.Hour
-	// healthAge is how old the numbers of [Runner.Health] become: computing them reads every workspace.
+	// healthAge is how old the numbers of [Runner.Health] may become, because computing them reads every workspace.
 	healthAge = 5 * time.Minute
 )
 
@@ -85,7 +85,7 @@ type Archives interface {
 	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
 }
 
-// Identity says whether the bucket is the right one. *identity.Guard implements it.
+// Identity checks whether the bucket is the right one. *identity.Guard implements it.
 type Identity interface {
 	Bucket(ctx context.Context) error
 }
@@ -242,7 +242,7 @@ func pause(ctx context.Context, n int) error {
 	return nil
 }
 
-// Damage describes how the content read differs from the record of an archive, or returns "".
+// Damage describes how the content that was read differs from the record of an archive, or returns "".
 func Damage(a store.Archive, c archive.Content, missing bool) string {
 	switch {
 	case missing:

@@ -79,7 +79,7 @@ func decide(j judged, s Settings) decision {
 	return d
 }
 
-// notice is how long before its sleep the sleep of a workspace is announced.
+// notice is how long in advance the sleep of a workspace is announced.
 func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
 
 // Due returns the earliest time for a workspace last used at usedAt to sleep.

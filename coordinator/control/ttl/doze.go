@@ -20,8 +20,8 @@ func KnowsDoze(w postgres.Writer) bool { return w.Knows >= knowsDoze }
 // Dozes reports whether idle workspaces doze before they sleep.
 func (s Settings) Dozes() bool { return s.Doze > 0 && s.Doze < s.Standby }
 
-// among returns the settings for a system whose processes all know that migration. A process of an older
-// release that still serves requests would not wake a dozing workspace, so beside one nothing dozes.
+// among returns the settings for a system whose processes all know that migration. A process of an older release that
+// still serves requests would not wake a dozing workspace, so nothing dozes while such a process runs.
 func (s Settings) among(knows int) Settings {
 	if !s.Dozes() || knows < knowsDoze {
 		s.Doze = 0
@@ -43,8 +43,8 @@ func (s Settings) doze(j judged, sleepAt time.Time) (now bool, again time.Durati
 	return true, s.Interval
 }
 
-// dozeDue is the earliest time for an idle workspace to doze. Like the time before its sleep, which is
-// announced for sleepAt, it counts from the last use and from the end of the work. Zero: never.
+// dozeDue is the earliest time for an idle workspace to doze. It is measured from the last use and from the end of the
+// work, as is the time to sleep (announced as sleepAt). Zero: never.
 func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
 	if s.Doze <= 0 {
 		return time.Time{}

@@ -33,7 +33,7 @@ type gateway struct {
 	logs  *observer.ObservedLogs
 }
 
-// gateway adds a process with its own connections; the Redis client is its own.
+// gateway adds a process with its own connections, including its own Redis client.
 func (h *harness) gateway(node string, client *redis.Client, change ...func(*activity.Options)) *gateway {
 	h.t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -259,7 +259,7 @@ func (c *cutOff) WriterFlushed(ctx context.Context, node string, age, due time.D
 	return c.Fallback.WriterFlushed(ctx, node, age, due)
 }
 
-// restartable replaces the harness's Redis by one that can be stopped and started again.
+// restartable replaces the harness's Redis with one that can be stopped and started again.
 func (h *harness) restartable() (stop, start func()) {
 	h.t.Helper()
 	url, stop, start := devenv.RestartableRedis(h.t)

@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// breaking panics about one workspace, in each of the runner's calls.
+// breaking panics in each of the runner's calls about one workspace.
 type breaking struct {
 	ttl.Expirer
 	ttl.Looker

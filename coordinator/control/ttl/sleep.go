@@ -25,7 +25,7 @@ const (
 	// Questions is how many workspaces are looked at concurrently: in the evening tens of workspaces of a large
 	// installation fall asleep each second. Each is looked at a few times.
 	Questions = 16
-	// asking bounds the looks of one tick, because the known use must still be fresh afterwards. The other
+	// asking bounds the time for looks in one tick, because the known use must still be fresh afterwards. The other
 	// workspaces stay awake until the next tick looks at them.
 	asking = 15 * time.Second
 )
@@ -41,13 +41,13 @@ type look struct {
 	full     time.Time // when too many others dozed for it to doze; by the clock of this process
 }
 
-// stays reports whether to skip letting it doze: it could not be frozen, or the limit was reached less than
-// s.Doze ago.
+// stays reports whether the workspace must not doze yet, because it could not be frozen, or because the limit was
+// reached less than s.Doze ago.
 func (l *look) stays(now time.Time, s Settings) bool { return l.unmade || now.Sub(l.full) < s.Doze }
 
-// sleep puts unused running workspaces without work to sleep, after announcing that, while its knowledge is
-// fresh. All use until upTo is known. A round over all workspaces may take several ticks: the next tick
-// continues where the time of one is over. Otherwise many busy ones would keep the rest from being looked at.
+// sleep puts unused running workspaces without work to sleep, after announcing that, while its knowledge is fresh. All
+// use until upTo is known. A round over all workspaces may take several ticks: each tick continues where the previous
+// one ran out of time. Otherwise many busy workspaces would keep the rest from being looked at.
 func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
 	if r.looks == nil {
 		r.looks = make(map[workspace.ID]*look)

@@ -46,8 +46,8 @@ type Store interface {
 	Writers(ctx context.Context) (postgres.Writers, error)
 	// TouchLastAccess moves last_access_at forward to the given ages, never back, and last_input_at with it.
 	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
-	// Unused returns at most limit running workspaces that were not used within idle, the longest unused first,
-	// that follow after, and the database's time.
+	// Unused returns at most limit running workspaces that follow after and were not used within idle, the longest
+	// unused first. It also returns the database's time.
 	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused,
 		time.Time, error)
 	// Announce writes Busy and SleepAt of workspaces that were not used since they were returned, while f is
@@ -103,8 +103,8 @@ type Settings struct {
 	// Standby is how long a running workspace may be unused before it goes to STANDBY (TTL_STANDBY_SECONDS).
 	// Archive is how long a workspace may be in STANDBY before it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
-	// Doze is how long a running workspace may be unused before it dozes, until it goes to STANDBY
-	// (TTL_DOZE_SECONDS). With 0, and with Standby or longer, none dozes.
+	// Doze is how long a running workspace may be unused before it dozes, until it goes to STANDBY (TTL_DOZE_SECONDS).
+	// If it is 0, or not shorter than Standby, no workspace dozes.
 	Doze time.Duration
 	// Notice is how long in advance the sleep of a workspace is announced. With a TTL below twice that time, it
 	// is half the TTL.

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// wrongWithin is how soon a wanted-again workspace counts as wrongly put to sleep.
+// wrongWithin is the time within which a workspace that is wanted again counts as wrongly put to sleep.
 const wrongWithin = time.Minute
 
 // recentSleeps are the workspaces that were put to sleep within [wrongWithin], with the times.

@@ -108,7 +108,7 @@ func unlike(s sight) []Discrepancy {
 	return nil
 }
 
-// stepsToOpen is how many decisions lead at most from a row to the operation that gives a workspace its home.
+// stepsToOpen is the largest number of decisions that lead from a row to the operation that gives a workspace its home.
 const stepsToOpen = 6
 
 // opened returns the error that opening the workspace now would cause, as the planner decides. No process has

@@ -69,10 +69,11 @@ type Discrepancy struct {
 
 // Report counts the examined objects.
 type Report struct {
-	// Workspaces of about Of in the database were compared. They do not include the Unknown ones.
+	// Workspaces is how many of the about Of workspaces in the database were compared. It does not include the Unknown
+	// ones.
 	Workspaces, Of, Unknown int64
-	// Objects were listed. Archives is the number of the workspaces' archives; Read of them were read back,
-	// Bytes in total.
+	// Objects were listed. Archives is the number of the workspaces' archives; Read is how many of them were read back,
+	// and Bytes how much that was in total.
 	Objects, Archives, Read, Bytes int64
 	// Problems and Warnings are the numbers of findings.
 	Problems, Warnings int64
@@ -84,7 +85,7 @@ const (
 	// maxVersions is how many archives of one workspace are compared. In normal use no workspace has that many;
 	// of the others only the number would be known.
 	maxVersions = 10_000
-	// sampled is how many archives are checked for a matching key without Read.
+	// sampled is how many archives are checked for a matching key if Read is not set.
 	sampled = 20
 	// atOnce is how many commit markers are read at once.
 	atOnce = 16
@@ -115,8 +116,8 @@ type stat struct {
 	err error
 }
 
-// Run compares, and calls each with every finding, in the order of the ids. After an error, workspaces without a
-// finding are not known to be intact.
+// Run compares, and calls the function each with every finding, in the order of the ids. After an error, workspaces
+// without a finding are not known to be intact.
 //
 // Both lists are in the order of the ids and are read page by page, side by side. A suspicious workspace is examined
 // once more by itself before it is reported, because the installation may be in use.

@@ -8,8 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// Course is what the controller does until a workspace is in another desired state, when nothing
-// fails.
+// Course is what the controller does to bring a workspace to another desired state, if nothing fails.
 type Course struct {
 	// Saves is how often its row is written, and Told how many of these writes notify the
 	// processes.
@@ -59,8 +58,8 @@ func Courses() (restore, start, sleep, archive Course) {
 	return restore, start, sleep, archive
 }
 
-// drive lets the planner decide until the workspace is as desired. That takes a few decisions; many
-// mean that this world misses something that the planner waits for.
+// drive lets the planner decide until the workspace is as desired. That takes a few decisions; if it takes many, this
+// world lacks something that the planner waits for.
 func (w *world) drive(desired workspace.DesiredState) (c Course) {
 	const many = 60
 	c.Actions = map[planner.Action]int{}

@@ -22,7 +22,7 @@ type Config struct {
 	Seed    uint64
 }
 
-// Times are how long what the backend and the store do takes.
+// Times are how long the actions of the backend and the store take.
 type Times struct {
 	// Start is the time of a container's start, from the request to the first answer, and Provision that of a volume's
 	// creation. JobStart is the start of a storage job, without its transfer.
@@ -38,7 +38,7 @@ type Minute struct {
 	Jobs, Waiting                             float64 // storage jobs that run, and that wait
 }
 
-// plus and times make means of minutes, and minutes of larger installations.
+// plus and times serve to compute the mean of several minutes, and the minutes of larger installations.
 func (m Minute) plus(o Minute) Minute {
 	return Minute{
 		m.Comes + o.Comes, m.Starts + o.Starts, m.Restores + o.Restores, m.Sleeps + o.Sleeps, m.Archives + o.Archives,
@@ -54,8 +54,8 @@ func (m Minute) times(f float64) Minute {
 	}
 }
 
-// quarter is how many minutes count as one: nothing breaks in less, and a few people more or less
-// in one minute are chance.
+// quarter is how many minutes count as one: nothing breaks in less time, and a few people more or fewer in one minute
+// are chance.
 const quarter = 15
 
 // Quarters returns the mean minute of each quarter of an hour.

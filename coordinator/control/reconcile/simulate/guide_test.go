@@ -109,7 +109,7 @@ func holdsTable(r Result, korean bool) string {
 	return b.String()
 }
 
-// count writes a number of workspaces with two digits that mean something.
+// count writes a number of workspaces with two significant digits.
 func count(n int) string {
 	if n > 20_000_000 {
 		return "> 20,000,000"
@@ -187,7 +187,7 @@ func costText(all []costs, korean bool) string {
 	return b.String()
 }
 
-// hours are the points of a value of each minute.
+// hours returns the points of a plot of one value per minute.
 func hours(r Result, value func(Minute) float64) (points []plot.Point) {
 	for i, m := range r.Minutes {
 		points = append(points, plot.Point{X: float64(i) / 60, Y: value(m)})
@@ -291,8 +291,7 @@ func rewrite(t *testing.T, file string, tables ...string) {
 	}
 }
 
-// TestTheGuide: what the guides say of a million workspaces is what a small simulation of the present
-// code says.
+// TestTheGuide: the guides' numbers for a million workspaces match those of a small simulation of the present code.
 func TestTheGuide(t *testing.T) {
 	r := Run(production(testWorkspaces))
 	money := costTable(testWorkspaces)
@@ -355,7 +354,7 @@ func value(text string) float64 {
 	return v
 }
 
-// TestCourses: what the planner does for a day is what the rates are computed with.
+// TestCourses: the rates are computed from what the planner does in a day.
 func TestCourses(t *testing.T) {
 	restore, start, sleep, archive := Courses()
 	for name, c := range map[string]Course{"restore": restore, "start": start, "sleep": sleep, "archive": archive} {

@@ -48,18 +48,18 @@ const (
 // Dependency is a part that fails beyond its capacity.
 type Dependency struct {
 	Key string
-	// Load is how much of it a minute uses: 1 is all that it can do. It is about the workspaces
-	// of the simulation.
+	// Load is how much of the dependency's capacity a minute uses: 1 is all of it. It is for the workspaces of the
+	// simulation.
 	Load func(m Minute, workspaces int, in Installation) float64
 	// Exact means that all of it may be used; otherwise a part must stay free.
 	Exact bool
-	// Only names the only backend with it; empty: both.
+	// Only names the backend if only one has this dependency; empty means both.
 	Only string
 }
 
 var restoreCourse, startCourse, sleepCourse, archiveCourse = Courses()
 
-// a second of a minute's count.
+// a returns the count per second for a count per minute.
 func a(n float64) float64 { return n / 60 }
 
 // saves and tellings are how many rows the controller writes in a second, and how many changes
@@ -79,13 +79,13 @@ func calls(m Minute) float64 {
 		a(m.Sleeps)*float64(sleepCourse.Calls()) + a(m.Archives)*float64(archiveCourse.Calls())
 }
 
-// lookups are how many sessions are read in a second: at most one a request, and one in a while a
-// process.
+// lookups are how many sessions are read in a second: at most one per request, and one per process in each recheck
+// interval.
 func lookups(m Minute, in Installation) float64 {
 	return m.Active * min(unit("requests"), float64(in.Processes)/recheck)
 }
 
-// database is the time of PostgreSQL's processors in a second, in ms.
+// database is how much processor time PostgreSQL uses in a second, in ms.
 func database(m Minute, in Installation) float64 {
 	wakes, n, p := a(m.Starts), m.Running, float64(in.Processes)
 	return wakes*lockHeld(m, in) + saves(m)*unit("save") + tellings(m)*p*unit("told") +
@@ -95,8 +95,8 @@ func database(m Minute, in Installation) float64 {
 		lookups(m, in)*unit("session") + a(m.Comes)*(unit("list")+unit("stream")) + p*unit("compare")/10
 }
 
-// lockHeld is for how long one change to RUNNING holds the lock under which they are counted, without
-// its commit, in ms.
+// lockHeld is how long, in ms, one change to RUNNING holds the lock under which running workspaces are counted, without
+// its commit.
 func lockHeld(m Minute, in Installation) float64 {
 	held := unit("wake")
 	if in.Limited {
@@ -105,7 +105,7 @@ func lockHeld(m Minute, in Installation) float64 {
 	return held
 }
 
-// api is how many writes the API server gets in a second. A look is one, too: an exec.
+// api is how many writes the API server gets in a second. A look is a write, too, because it is an exec.
 func api(m Minute) float64 {
 	return a(m.Restores)*(unit("job_calls")+unit("volume")) + a(m.Starts)*unit("pod_calls")/2 + a(m.Sleeps)*(unit("pod_calls")/2+unit("looks")) +
 		a(m.Archives)*(unit("job_calls")+unit("volume"))
@@ -159,7 +159,7 @@ var Dependencies = []Dependency{
 	}},
 }
 
-// Connections is how many connections to PostgreSQL there are, of how many by default.
+// Connections is how many connections to PostgreSQL there are, and how many it allows by default.
 func (in Installation) Connections() (all, limit int) {
 	return in.Processes * (poolSize + sessionsBeside), maxConnections
 }
@@ -172,8 +172,8 @@ type Hold struct {
 	Workspaces int
 }
 
-// Holds returns what each dependency of an installation holds, the one first that breaks first. The
-// load grows with the workspaces, but for the time that one holds the lock of the limits.
+// Holds returns what each dependency of an installation holds, starting with the one that breaks first. The load grows
+// with the workspaces, except for the time for which one holds the lock of the limits.
 func Holds(r Result, in Installation) (all []Hold) {
 	quarters := r.Quarters()
 	for _, d := range Dependencies {
@@ -188,7 +188,7 @@ func Holds(r Result, in Installation) (all []Hold) {
 	return all
 }
 
-// holds looks for the number of workspaces with which the busiest quarter of an hour uses as much as may be.
+// holds looks for the number of workspaces with which the busiest quarter of an hour uses as much as is allowed.
 func holds(d Dependency, r Result, in Installation) int {
 	may := full
 	if d.Exact {

@@ -10,7 +10,7 @@ import (
 // Published studies only show three things. Work begins within two hours around nine. An editor is used for half of a
 // working day, in pieces of less than an hour. Most accounts of a large installation are rarely used.
 
-// Kind is a part of all workspaces whose people are alike.
+// Kind is a part of the workspaces, whose users behave alike.
 type Kind struct {
 	Name string
 	// Share is how many of all workspaces are of this kind, and Used how many of them are used on a

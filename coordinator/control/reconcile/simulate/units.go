@@ -1,6 +1,6 @@
 package simulate
 
-// Unit is what something costs once.
+// Unit is the cost of doing something once.
 type Unit struct {
 	Value float64
 	// Of is its unit, and From the place of the measurement, or the source.
@@ -11,8 +11,8 @@ type Unit struct {
 // quickest of 15 calls one after the other.
 const million = "BenchmarkMillion in coordinator/store"
 
-// Units are what things cost, on one core of 2026 where they are times. MEASURE=1 measures those of
-// [million] again.
+// Units are the costs of things. Costs that are times are for one core of 2026. MEASURE=1 measures those of [million]
+// again.
 var Units = map[string]Unit{
 	// A change of the desired state with the limits, and each running workspace that its count reads; a row that the
 	// controller saves; a row that a process reads after a notification; a row of a cycle, and a row that the cycle

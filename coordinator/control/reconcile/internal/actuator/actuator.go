@@ -29,8 +29,8 @@ import (
 // cleanupTimeout bounds an action that belongs to no operation.
 const cleanupTimeout = time.Minute
 
-// ErrHeldBack means that an action was not carried out, because this process may not lead any more, or the
-// server is another one. It is no failure of the operation.
+// ErrHeldBack means that an action was not carried out, because this process may no longer be the leader, or the server
+// is another one. This is not a failure of the operation.
 var ErrHeldBack = errors.New("held back")
 
 // Store is the database as actuators use it.
@@ -52,20 +52,20 @@ type Archives interface {
 	// CreateEmpty stores an archive without files. It does nothing if the archive
 	// exists.
 	CreateEmpty(ctx context.Context, key string) error
-	// JobEnv returns the environment with which a storage job finds the archive. Grant returns what
-	// the job may do there for that long, which is a secret. Grant may be called for a job that
-	// runs already.
+	// JobEnv returns the environment with which a storage job finds the archive. Grant returns the grant, a secret,
+	// that lets the job access the archive for that long. Grant may be called for a job that already runs.
 	JobEnv(key string) []string
 	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
 }
 
-// Actuator carries out actions. All fields are required but Addresses, Images and Freezer. It is safe for concurrent use.
+// Actuator carries out actions. All fields are required except Addresses, Images and Freezer. It is safe for concurrent
+// use.
 type Actuator struct {
 	Store    Store
 	Backend  backend.Actuators
 	Archives Archives
 	Identity observation.Identity
-	// Launch returns how a workspace's container is started now.
+	// Launch returns how a workspace's container is started under the current settings.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
 	// Addresses, Images and Freezer are those of backend.Backend; nil if it has none.
 	Addresses func(context.Context) (backend.Pool, error)
@@ -209,7 +209,7 @@ func (a *Actuator) start(ctx context.Context, w workspace.Workspace) error {
 	})
 }
 
-// freeze freezes the workspace's container, or lets it go on.
+// freeze freezes or thaws the workspace's container.
 func (a *Actuator) freeze(ctx context.Context, c Call) error {
 	switch {
 	case a.Freezer == nil: // the frozen container is on another backend

@@ -1,4 +1,4 @@
-// Package observation reads what the container backend and the object store hold of workspaces, and the progress that
+// Package observation reads what the container backend and the object store hold for workspaces, and the progress that
 // storage jobs report. It owns which answers are trusted. It rejects:
 //   - any answer of a backend or a bucket that is not the recorded one (SPEC 2), and absence according to a sensor
 //     that has not answered;
@@ -46,7 +46,7 @@ type Outages struct {
 	metrics                   *metrics.Reconcile
 }
 
-// NewOutages returns what logs them to log, and counts them, if m is not nil.
+// NewOutages returns Outages that logs to log and, if m is not nil, counts in m.
 func NewOutages(log *zap.Logger, m *metrics.Reconcile) Outages {
 	return Outages{
 		containers: NewOutage(log, "containers"), volumes: NewOutage(log, "volumes"),
@@ -54,7 +54,7 @@ func NewOutages(log *zap.Logger, m *metrics.Reconcile) Outages {
 	}
 }
 
-// NewOutage returns what logs that something cannot be observed, and that it can again.
+// NewOutage returns a reporter that logs when something cannot be observed, and when it can be observed again.
 func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 	return outage.New(log, zap.ErrorLevel,
 		"cannot observe "+what+"; what depends on them stays as it is until it works again", "observing "+what+

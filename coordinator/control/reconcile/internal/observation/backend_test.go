@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// hung is a backend that takes requests and does not answer.
+// hung is a backend that accepts requests but does not answer.
 type hung struct{ backend.Sensors }
 
 func (hung) Containers(ctx context.Context, _ ...workspace.ID) (map[workspace.ID]workspace.Container, error) {

@@ -16,7 +16,7 @@ import (
 const (
 	// confirmAfter is the time between the look that finds a loss and the one that confirms it.
 	confirmAfter = time.Second
-	// breakerFrom is the number of workspaces from which on a look is doubted.
+	// breakerFrom is the smallest number of workspaces with which a look can be doubted.
 	breakerFrom = 4
 )
 
@@ -48,8 +48,8 @@ type Loss struct {
 	Observation workspace.Observation
 }
 
-// declares reports whether the decision is about data that would be gone. It does also when a
-// container still runs on it, because a listing of volumes can be as wrong then.
+// declares reports whether the decision treats data as gone. It is true even if a container still runs on the data,
+// because a listing of volumes can be just as wrong then.
 func (l *Loss) declares() bool {
 	reason := l.Decision.Next.ErrorReason
 	return reason != l.Row.ErrorReason && (reason == workspace.ReasonDataLost ||
@@ -64,9 +64,8 @@ type Look struct {
 	losses []Loss
 }
 
-// Begin begins to count an observation. A full one is of all candidates and suspects.
-// Volumes of workspaces that are not looked at count as well: that they exist makes it
-// plausible that others do not.
+// Begin begins to count an observation. A full observation covers all candidates and suspects. Volumes of workspaces
+// that are not looked at count as well: their existence makes it plausible that others are really missing.
 func (b *Breaker) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *Look {
 	k := &Look{full: full}
 	if full {
@@ -91,7 +90,7 @@ func (b *Breaker) Suspected(id workspace.ID) bool {
 	return ok
 }
 
-// Suspects reports whether there are any.
+// Suspects reports whether there are any suspects.
 func (b *Breaker) Suspects() bool { return len(b.suspects) > 0 }
 
 // Others returns the suspects that are not among the rows.

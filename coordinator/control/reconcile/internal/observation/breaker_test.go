@@ -29,8 +29,8 @@ func idOf(i int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
 }
 
-// look shows one observation and returns the losses that are believed. volumes exist
-// besides, of workspaces that are not looked at.
+// look shows one observation and returns the losses that are believed. volumes is how many volumes of other workspaces,
+// which are not looked at, exist.
 func (b bench) look(full bool, all, lost, volumes int, share float64) []Loss {
 	listed := make(map[workspace.ID]workspace.Volume)
 	for i := range volumes {
@@ -83,7 +83,7 @@ func TestAGlitchIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTooManyLossesAreDoubted: more than the share of at least four.
+// TestTooManyLossesAreDoubted: a look is doubted if more than the share of at least four workspaces is lost.
 func TestTooManyLossesAreDoubted(t *testing.T) {
 	for _, c := range []struct {
 		all, lost, volumes int
@@ -131,8 +131,8 @@ func TestAKnownLossIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// TestAContainerWithoutVolumeIsHeldBackToo: a listing without volumes can be as wrong
-// while the containers run. With the wrong volume there is nothing to doubt.
+// TestAContainerWithoutVolumeIsHeldBackToo: a listing without volumes can be just as wrong while the containers run.
+// With the wrong volume there is nothing to doubt.
 func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen workspace.Observation
@@ -151,8 +151,8 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	}
 }
 
-// TestADoubtedLookIsNotHurried: when the share says no, the next full look is at the usual
-// time; a partial one believes nothing and keeps the suspects.
+// TestADoubtedLookIsNotHurried: after too large a share of losses, the next full look comes at the usual time; a
+// partial look believes nothing and keeps the suspects.
 func TestADoubtedLookIsNotHurried(t *testing.T) {
 	b := newBench()
 	b.look(true, 6, 6, 0, 0.5)

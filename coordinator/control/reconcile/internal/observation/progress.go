@@ -50,7 +50,7 @@ func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.
 // Waited moves the last progress by the time that an actuator's call waited for its turn.
 func (t *Tracker) Waited(d time.Duration) { t.at = t.at.Add(d) }
 
-// newestLine returns what the running job of w's operation has said last.
+// newestLine returns the last line that the running job of w's operation has reported.
 func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.ProgressLine, ok bool) {
 	for _, j := range jobs {
 		if j.OpID == w.JobOpID() && j.State == workspace.JobRunning && j.Progress != "" {
@@ -74,9 +74,9 @@ type meter struct {
 const (
 	// rateSpan is the time in which the weight of older seconds falls to a third.
 	rateSpan = 10 * time.Second
-	// rateAfter is how long a step must have gone on before its rate says anything.
+	// rateAfter is how long a step must have gone on before its rate means anything.
 	rateAfter = time.Second
-	// rateLost is how long a job may stand still until its rate is unknown.
+	// rateLost is how long a job may stand still before its rate counts as unknown.
 	rateLost = 30 * time.Second
 )
 

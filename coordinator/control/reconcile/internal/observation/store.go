@@ -15,7 +15,7 @@ import (
 const (
 	// StoreTimeout bounds one question to the object store.
 	StoreTimeout = 15 * time.Second
-	// maxAge is how long after an answer the observation may begin that it is used with.
+	// maxAge is the largest age of an answer when the observation that uses it begins.
 	maxAge = 10 * time.Second
 )
 
@@ -28,7 +28,7 @@ type Archives interface {
 	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
 }
 
-// Store is the object store, and what says whose it is.
+// Store is the object store, with the check of its identity.
 type Store struct {
 	Archives Archives
 	Identity Identity
@@ -56,16 +56,16 @@ type Answer struct {
 	Store   workspace.StoreAnswer
 }
 
-// About reports whether p may be used to decide on w, with an observation that began then. That
-// the store cannot be used is an answer, too.
+// About reports whether p may be used to decide on w, with an observation that began then. An answer that the store
+// cannot be used counts, too.
 func (p Answer) About(began time.Time, w workspace.Workspace) bool {
 	asked := p.Question.Row
 	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID &&
 		asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge
 }
 
-// Ask asks about the archive at archive_key, about the one that the archive operation in progress uploads, and
-// about the identity of the bucket. Absence is believed only of the recorded bucket (SPEC 2).
+// Ask asks about the archive at archive_key, about the one that the archive operation in progress uploads, and about
+// the identity of the bucket. An archive counts as missing only if the recorded bucket says so (SPEC 2).
 func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 		p.Store.State = workspace.StoreAnswers
 	}
 	if err != nil && StateOf(err) == workspace.StoreRefuses {
-		// A bucket that is missing or another one refuses, too. Nothing follows from that.
+		// A missing bucket and a wrong bucket refuse, too. Nothing follows from their refusal.
 		var mismatch *identity.MismatchError
 		if other := s.Identity.Bucket(ctx); errors.As(other, &mismatch) {
 			err = other
@@ -127,8 +127,7 @@ func (s Store) stat(ctx context.Context, key string) (found workspace.Presence, 
 	return workspace.Unknown, 0, "", fmt.Errorf("checking archive %s: %w", key, err)
 }
 
-// StateOf is what an error says about the object store: that it is away, that it is
-// another bucket, or else that it refuses.
+// StateOf returns the state of the object store that an error shows: it is away, it is another bucket, or it refuses.
 func StateOf(err error) workspace.StoreState {
 	var mismatch *identity.MismatchError
 	switch {

@@ -29,9 +29,9 @@ type Store interface {
 	SleepingImages(ctx context.Context, limit int) ([]string, error)
 }
 
-// Options are what a [Puller] works with. All fields are required but Images and Cycles.
+// Options are what a [Puller] works with. All fields are required except Images and Cycles.
 type Options struct {
-	// Images is that of backend.Backend. Nil: prepull does nothing.
+	// Images is backend.Backend's. If it is nil, prepull does nothing.
 	Images backend.Images
 	Store  Store
 	// Identity returns nil while the engine is the recorded one (SPEC 2).

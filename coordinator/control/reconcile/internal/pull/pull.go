@@ -65,7 +65,7 @@ type Status struct {
 	Image string
 	// Queued means that others are pulled first.
 	Queued bool
-	// Done of Total bytes are there. Done is 0 before anything is known, Total while it is unknown.
+	// Done of Total bytes have arrived. Done is 0 before anything is known, and Total is 0 while it is unknown.
 	Done, Total int64
 	// Ended means that the pull has ended; Err is its result.
 	Ended bool
@@ -104,7 +104,7 @@ func (p *Pool) Join(image string, changed func()) *Pull {
 // one has joined and all have left.
 func (p *Pool) Begin(image string) { p.begin(image, func(*Pull) {}) }
 
-// begin returns the pull of the image that is under way, or queues a new one, after note.
+// begin returns the pull of the image that is under way, or queues a new one. It calls note with the pull first.
 func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	p.mu.Lock()
 	pull := p.get(image, &p.queue)
@@ -232,7 +232,7 @@ func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pu
 	})
 }
 
-// report changes the pull and calls the changed of each Join.
+// report changes the pull and calls the function changed of each Join.
 func (p *Pool) report(pull *Pull, change func()) {
 	p.mu.Lock()
 	change()

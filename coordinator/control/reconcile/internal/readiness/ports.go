@@ -54,8 +54,8 @@ func (w *Watch) answersAt(ctx context.Context, port int) bool {
 // dial opens a connection as [net.Dialer.DialContext] does.
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// listening returns those of the ports that accept a connection. It tries them at once: where packets are dropped, each
-// takes all of its time.
+// listening returns those of the ports that accept a connection. It tries them concurrently, because each attempt uses
+// up all of its time where packets are dropped.
 func listening(ctx context.Context, dial dial, host string, ports []int) []int {
 	ports = ports[:min(len(ports), maxDialled)]
 	open := make([]bool, len(ports))

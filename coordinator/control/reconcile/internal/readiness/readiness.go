@@ -23,9 +23,9 @@ const (
 	// readyAfter is when a container without a health check is first probed. The probe can wait: the gateway sends its
 	// own as soon as a user opens the workspace.
 	readyAfter = time.Second
-	// elsewhereAfter is when it counts that other ports listen but the configured one does not. insteadAfter is when
-	// one of those is taken for the application's, and silentAfter when it counts that nothing answers. Before these
-	// times the application may still be starting and open its ports one after the other.
+	// elsewhereAfter is when it begins to matter that other ports listen but the configured one does not. insteadAfter
+	// is when one of those ports is taken for the application's, and silentAfter is when it begins to matter that
+	// nothing answers. Before these times the application may still be starting and open its ports one after the other.
 	elsewhereAfter = 5 * time.Second
 	insteadAfter   = 10 * time.Second
 	silentAfter    = 30 * time.Second
@@ -98,8 +98,8 @@ func (w *Watch) set(r workspace.Readiness) {
 	}
 }
 
-// Run probes the container until it has answered at its endpoint. That one always comes first, also after another
-// port was found.
+// Run probes the container until it has answered at its endpoint. The endpoint is always tried first, even after
+// another port was found.
 func (w *Watch) Run(ctx context.Context) {
 	defer w.Cancel()
 	began := time.Now()

@@ -55,7 +55,7 @@ func (a *application) set(change func()) {
 	change()
 }
 
-// watch starts the watch of a container in which that port is known, or none.
+// watch starts the watch of a container for which that port is known, or none.
 func (a *application) watch(t *testing.T, c workspace.Container, onePort bool, known int) *Watch {
 	p := Prober{Probe: a.probe, Stats: a.look, OnePort: onePort}
 	w, ctx := p.New(t.Context(), id, c, known, func() { a.set(func() { a.told++ }) })
@@ -164,7 +164,7 @@ func silent(ports, local []int) workspace.Readiness {
 	return workspace.Readiness{Silence: &workspace.Silence{Port: 8080, Ports: ports, Local: local}}
 }
 
-// An application that is silent for long is probed seldom, and still noticed when it answers.
+// An application that is silent for long is probed rarely, but still noticed when it answers.
 func TestTheSilenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{}, stats: backend.Stats{Processes: 1, Ports: []int{22}}}
@@ -256,7 +256,8 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// TestThePortsAreTriedAtOnce: one after the other, ports that drop packets would leave a look no time.
+// TestThePortsAreTriedAtOnce: if they were tried one after the other, ports that drop packets would use up the time of
+// the look.
 func TestThePortsAreTriedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drops := func(ctx context.Context, _, address string) (net.Conn, error) {

@@ -12,7 +12,7 @@ import (
 // milliseconds to seconds.
 const callMaxWait = 10 * time.Second
 
-// Executor runs a limited number of calls concurrently, in the order of [Queue.Next]. The end of one starts the
+// Executor runs a limited number of calls concurrently, in the order of [Queue.Next]. The end of one call starts the
 // next by itself, so no caller delays another. It is safe for concurrent use.
 type Executor struct {
 	// Limit returns how many may run now. It must be set before the first call.
@@ -31,8 +31,7 @@ type call struct {
 	run func()
 }
 
-// Submit runs a call when it is its turn. The wait group of its caller counts it until then,
-// and while it runs.
+// Submit runs a call when it is its turn. The caller's wait group counts the call while it waits and while it runs.
 func (e *Executor) Submit(of *sync.WaitGroup, r Request, run func()) {
 	of.Add(1)
 	e.mu.Lock()
@@ -90,7 +89,7 @@ func (e *Executor) Len() Length {
 	return Length{len(e.running), len(e.waiting)}
 }
 
-// Drop forgets the calls of a caller that still wait.
+// Drop forgets those calls of a caller that still wait.
 func (e *Executor) Drop(of *sync.WaitGroup) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,7 +101,7 @@ func (e *Executor) Drop(of *sync.WaitGroup) {
 	})
 }
 
-// requests returns what the calls ask for.
+// requests returns the requests of the calls.
 func requests(calls []*call) []Request {
 	out := make([]Request, len(calls))
 	for i, c := range calls {

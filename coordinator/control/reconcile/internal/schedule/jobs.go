@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// JobMaxWait is how long archives are passed over by restores: then one goes first. A
-// restore takes seconds to minutes.
+// JobMaxWait is how long restores can go ahead of a waiting archive; after that, one archive goes first. A restore
+// takes seconds to minutes.
 const JobMaxWait = 10 * time.Minute
 
 // Jobs gives storage jobs their places (SPEC 7). It knows which workspaces of all loops of the process hold one or
@@ -41,10 +41,10 @@ type JobRequest struct {
 // Share is a process's part of the workspaces: Own of All shards.
 type Share struct{ Own, All int }
 
-// of returns how many of the free places the process may take. So processes that look at the same
-// moment do not all take the same. They can still exceed the limit while no listing shows the jobs
-// that another one has begun. For the last free place, each can exceed it by one. Only a lock
-// around each start would rule that out, and the limit is for comfort.
+// of returns how many of the free places the process may take. So processes that look at the same moment do not all
+// take the same places. They can still exceed the limit while no listing shows the jobs that another process has begun.
+// For the last free place, each process can exceed it by one. Only a lock around each start would rule that out, but
+// the limit only serves comfort.
 func (s Share) of(free int) int {
 	if free <= 0 || s.Own >= s.All {
 		return free
@@ -52,10 +52,9 @@ func (s Share) of(free int) int {
 	return (free*s.Own + s.All - 1) / s.All
 }
 
-// Ask gives places to those whose jobs may begin now, and returns for the others how many are
-// before them. Who gets a place holds it until [Jobs.Leave]. listed are all jobs of the
-// installation, as they were listed just now. It is nil if they could not be listed, and then no
-// further one gets a place.
+// Ask gives places to those whose jobs may begin now, and returns for the others how many are before them. A workspace
+// that gets a place holds it until [Jobs.Leave]. listed are all jobs of the installation, as they were listed just now.
+// It is nil if they could not be listed; then no further workspace gets a place.
 func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, requests ...JobRequest) (
 	queued map[workspace.ID]int) {
 	j.mu.Lock()
@@ -116,8 +115,7 @@ func (j *Jobs) queue(listed map[workspace.ID][]workspace.Job) (q Queue, ids []wo
 	return q, ids
 }
 
-// Running returns the job that runs, or nil. One that has ended and was not removed yet holds
-// no place.
+// Running returns the job that runs, or nil. A job that has ended but was not removed yet holds no place.
 func Running(jobs []workspace.Job) *workspace.Job {
 	for i := range jobs {
 		if jobs[i].State == workspace.JobRunning {
@@ -158,8 +156,7 @@ func (j *Jobs) Hold(id workspace.ID, r Request) {
 	delete(j.waiting, id)
 }
 
-// Leave gives back the place of a workspace, or takes it out of the queue. Those who are
-// next ask again.
+// Leave gives back the place of a workspace, or takes it out of the queue. The workspaces that are next ask again.
 func (j *Jobs) Leave(id workspace.ID) {
 	j.mu.Lock()
 	_, held := j.held[id]
@@ -172,7 +169,7 @@ func (j *Jobs) Leave(id workspace.ID) {
 	}
 }
 
-// Drop does the same for those of a shard whose term is over.
+// Drop does the same for the workspaces of a shard whose term is over.
 func (j *Jobs) Drop(shard, shards int) {
 	j.mu.Lock()
 	maps.DeleteFunc(j.held, func(id workspace.ID, _ Request) bool { return id.Shard(shards) == shard })
@@ -181,7 +178,7 @@ func (j *Jobs) Drop(shard, shards int) {
 	j.Next()
 }
 
-// Next lets those ask again who are next.
+// Next makes the workspaces that are next ask again.
 func (j *Jobs) Next() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -32,7 +32,7 @@ func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) JobRequest 
 	return JobRequest{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
 }
 
-// running is a listing in which these have a job that runs.
+// running is a listing in which these workspaces have a running job.
 func running(all ...workspace.ID) map[workspace.ID][]workspace.Job {
 	out := make(map[workspace.ID][]workspace.Job)
 	for _, id := range all {
@@ -43,8 +43,8 @@ func running(all ...workspace.ID) map[workspace.ID][]workspace.Job {
 
 var alone = Share{1, 1}
 
-// TestWhatRunsCounts: the jobs of a former leader and of other processes, as they are listed;
-// none that has ended, and none twice.
+// TestWhatRunsCounts: the jobs of a former leader and of other processes count as they are listed; a job that has ended
+// does not count, and none counts twice.
 func TestWhatRunsCounts(t *testing.T) {
 	id := ids(6)
 	d := newDesk(3) // two archives
@@ -63,8 +63,8 @@ func TestWhatRunsCounts(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsNextAsksAgain, when a place becomes free or the next one wants it no more, and
-// no other takes the place meanwhile.
+// TestWhoeverIsNextAsksAgain, when a place becomes free or the next one no longer wants it; no other workspace takes
+// the place meanwhile.
 func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	id := ids(4)
 	d := newDesk(1)

@@ -29,7 +29,7 @@ const (
 
 // Request is something that wants to run, or that runs.
 type Request struct {
-	// Owner is the user that it is done for; empty if that is not known.
+	// Owner is the user for whom it runs; empty if unknown.
 	Owner string
 	Class Class
 	// Since is when it began to wait.
@@ -45,7 +45,7 @@ type Served struct {
 	owners  map[string]time.Time
 }
 
-// Note takes down that one was let run.
+// Note records that a request was allowed to run.
 func (s *Served) Note(r Request, now time.Time) {
 	s.classes[r.Class] = now
 	if s.owners == nil {
@@ -59,7 +59,7 @@ type Queue struct {
 	// Limit is how many may run concurrently, and Free how many more may begin now. Free is less than the rest
 	// of the limit if others may take places at the same moment.
 	Limit, Free int
-	// MaxWait is how long a class is passed over by higher ones: then one of it goes first.
+	// MaxWait is how long higher classes can go ahead of a waiting class; after that, one of its requests goes first.
 	MaxWait          time.Duration
 	Running, Waiting []Request
 	Served           Served
@@ -116,7 +116,7 @@ func (q Queue) choose(now time.Time, queues *[classes][]int, others int, begun [
 	return classes
 }
 
-// longest returns since when the one has waited that has waited longest.
+// longest returns the time since which the request that has waited longest has waited.
 func (q Queue) longest(queue []int) time.Time {
 	first := q.Waiting[queue[0]].Since
 	for _, i := range queue {

@@ -9,8 +9,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// parse reads requests such as "ann.i" or "bob.b/90". These are the owner, the first letter of the
-// class, and for how many seconds it has waited. Without that, it is less than the one before it.
+// parse reads requests such as "ann.i" or "bob.b/90". These are the owner, the first letter of the class, and for how
+// many seconds it has waited. Without a number, it has waited less than the one before it.
 func parse(t *testing.T, text string) (out []Request) {
 	t.Helper()
 	for i, word := range strings.Fields(text) {
@@ -29,7 +29,7 @@ func parse(t *testing.T, text string) (out []Request) {
 	return out
 }
 
-// TestNext is the table of the rules; the present is noon and a second, the longest wait a minute.
+// TestNext is the table of the rules; the present is one second past noon, and the longest wait is a minute.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit                          int

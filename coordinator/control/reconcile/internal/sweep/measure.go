@@ -21,8 +21,8 @@ import (
 // measures the home without a job, because a job would exclude the workspace's container, and a person would
 // wait for it.
 const (
-	// measureBatch is how many homes are counted in one go, and measureLimit for how long.
-	// Of a home that takes longer it is known how much it holds at least.
+	// measureBatch is how many homes are counted in one go, and measureLimit for how long. For a home that takes
+	// longer, only a lower bound of its size is known.
 	measureBatch = 16
 	measureLimit = time.Minute
 )

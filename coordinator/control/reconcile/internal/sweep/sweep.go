@@ -1,7 +1,6 @@
-// Package sweep looks at what the controller's ticks leave out. That is homes that are asleep,
-// archives that are left of deleted workspaces, and the sizes of homes. It owns the pace of these
-// looks. It decides nothing: what looks changed is observed again by the controller. The size of a
-// home is all that it writes.
+// Package sweep looks at what the controller's ticks leave out: homes that are asleep, archives that are left of
+// deleted workspaces, and the sizes of homes. It owns the pace of these looks. It decides nothing: the controller
+// observes again whatever looks changed. It writes nothing but the sizes of homes.
 package sweep
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Operation is an operation in progress. Its methods do nothing where it is nil.
+// Operation is an operation in progress. Its methods do nothing if it is nil.
 type Operation struct {
 	tracer *tracing.Tracer
 	log    *zap.Logger
@@ -86,13 +86,13 @@ func (o *Operation) logJob(j workspace.Job) {
 		o.log.Info("storage job done", fields...)
 		return
 	}
-	// What follows from it has a line of its own, which says how bad it is.
+	// The consequence of the failure has a line of its own, which shows how serious it is.
 	o.log.Info("storage job failed", append(fields, zap.String(logkey.ErrorReason, string(j.Reason)),
 		zap.String(logkey.Message, j.Message))...)
 }
 
-// traceJob records when the job took which step. Its machine may have another clock: what would have begun before the
-// operation, or would end in the future, is moved between the two.
+// traceJob records when the job took which step. The job's machine may have another clock, so a step that would have
+// begun before the operation, or would end in the future, is moved between these two times.
 func (o *Operation) traceJob(j workspace.Job) {
 	c := j.Course
 	if c == nil {
