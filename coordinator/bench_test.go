@@ -22,7 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// How often each is measured.
+// How often each case is measured.
 const (
 	killRuns      = 25
 	killManyRuns  = 10

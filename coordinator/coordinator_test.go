@@ -186,7 +186,7 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestStartNamesAPooler: the error is a pooler that drops this process's release setting.
+// TestStartNamesAPooler: the error names the pooler that refuses or drops this process's release setting.
 func TestStartNamesAPooler(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {

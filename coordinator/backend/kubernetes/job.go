@@ -202,8 +202,8 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// removeJob removes a Job and all its objects, and returns once it is gone. The Secret goes first: a Pod that the
-// cluster is just creating, and that no listing shows yet, does not start without it.
+// removeJob removes a Job and all its objects, and returns once it is gone. The Secret goes first: without it, a Pod
+// that the cluster is just creating and that no listing shows yet does not start.
 func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name
 	grant, exists, err := object.Live(ctx, b.api.Secrets, "secret", j.Name)

@@ -33,7 +33,7 @@ const (
 	// maxMessage bounds the message about unreadable output, and maxOutput the output, in bytes.
 	maxMessage = 1000
 	maxOutput  = 2 << 20
-	// readings is how many outputs are read at once.
+	// readings is how many outputs are read concurrently.
 	readings = 8
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 // TestServiceMesh: a proxy that a mesh adds to the Pod of a storage job does not end with the job. The job's result is
-// read all the same, and the proxy is removed with the job.
+// still read, and the proxy is removed with the job.
 func TestServiceMesh(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

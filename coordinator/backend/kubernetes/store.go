@@ -37,9 +37,9 @@ func (m *storeMemory) add(told []netip.AddrPort) {
 	}
 }
 
-// withStore returns the options with the object store's addresses, as reported now or known before. policies are those
-// in the cluster: a new process knows the addresses only from them. If the addresses are unknown, the other rules apply
-// all the same.
+// withStore returns the options with the object store's addresses, as reported now or known before. policies are the
+// policies in the cluster: a new process knows the addresses only from them. If the addresses are unknown, the other
+// rules still apply.
 func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []networkingv1.NetworkPolicy) spec.Options {
 	name := o.StoreName()
 	service, namespace, isService := o.StoreService()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// countsAtOnce is how many homes are counted at once.
+	// countsAtOnce is how many homes are counted concurrently.
 	countsAtOnce = 4
 	// noQuotaFor is how long the absence of a storage quota is remembered, so that most clusters are rarely asked.
 	noQuotaFor = 10 * time.Minute

@@ -25,7 +25,7 @@ func always(context.Context) error { return nil }
 // now deletes without asking the node.
 func now() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
-// TestRemovedBehindOurBack: a Pod that is removed by force stays until its node says that nothing of it runs. Before
+// TestRemovedBehindOurBack: a Pod that is removed by force stays until its node reports that nothing of it runs. Before
 // that, no job uses the volume; after that, nothing waits.
 func TestRemovedBehindOurBack(t *testing.T) {
 	e := newEngine(t)
@@ -126,7 +126,7 @@ func TestNodeGone(t *testing.T) {
 		e.setStatus(t, p.Name, running)
 		return b, id
 	}
-	// waits fails unless nothing uses the volume, and every error says why.
+	// waits fails unless nothing uses the volume and every error explains why.
 	waits := func(t *testing.T, b backend.Backend, id workspace.ID, reason string) {
 		t.Helper()
 		ctx := backendtest.Context(t)

@@ -46,7 +46,7 @@ func (e *engine) storageClass(t *testing.T, grows bool) (name string) {
 }
 
 // TestHomesGrow: a larger home in the settings enlarges existing ones at their next start if the class allows it.
-// Otherwise they start as they are, and doctor says why.
+// Otherwise they start as they are, and doctor reports why.
 func TestHomesGrow(t *testing.T) {
 	e := newEngine(t)
 	for name, grows := range map[string]bool{"a class that allows it": true, "a class that does not": false} {

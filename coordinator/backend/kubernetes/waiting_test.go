@@ -148,8 +148,8 @@ func TestAPodOfAJobThatIsDeletedEarly(t *testing.T) {
 	}
 }
 
-// TestAJobIsPlacedAsItsWorkspace: it waits for the same node, says that other settings might help, and prefers the node
-// on which the home was last used.
+// TestAJobIsPlacedAsItsWorkspace: the job waits for the same node, reports that other settings might help, and prefers
+// the node on which the home was last used.
 func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)

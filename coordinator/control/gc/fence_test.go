@@ -57,7 +57,7 @@ func TestAProcessThatNoLongerLeadsDeletesNothing(t *testing.T) {
 	}
 }
 
-// during is a bucket in which something happens at the end of the listing.
+// during is a bucket that calls a function at the end of the listing.
 type during struct {
 	gc.Archives
 	then func()

@@ -42,7 +42,7 @@ type Archives interface {
 	List(ctx context.Context, page func([]archive.Object) error) error
 	// Delete removes objects; those in failed may still exist.
 	Delete(ctx context.Context, keys []string) (failed map[string]error, err error)
-	// Stat describes a complete archive; without it the error is fs.ErrNotExist.
+	// Stat describes a complete archive; if there is none, the error is fs.ErrNotExist.
 	Stat(ctx context.Context, key string) (archive.Info, error)
 	// ListUploads calls page with the unfinished uploads; AbortUpload removes one.
 	ListUploads(ctx context.Context, page func([]archive.Upload) error) error
@@ -158,8 +158,8 @@ type Options struct {
 	Holder string
 	// Settings apply until [Runner.Set] changes them; zero fields take the defaults.
 	Settings Settings
-	// OnCollected, if set, is called with the workspaces whose archives were deleted, so that the controller
-	// observes them again.
+	// OnCollected, if set, is called with the workspaces whose archives were deleted, to make the controller observe
+	// them again.
 	OnCollected func(ids []workspace.ID)
 	// Metrics and Cycles count the work of the leader's cycles. Default: nothing is counted.
 	Metrics *metrics.Archives

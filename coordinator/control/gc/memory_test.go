@@ -123,7 +123,7 @@ func TestAMillionObjectsAreCollectedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// In normal use no workspace has that many archives. If one did, they would not all be held at once, and would
+// In normal use no workspace has that many archives. If one did, its archives would not all be held at once, and would
 // not stay forever.
 func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Reason says why an archive is kept, reported or an orphan.
+// Reason is why an archive is kept, reported or an orphan.
 type Reason string
 
 // The reasons to keep an archive.

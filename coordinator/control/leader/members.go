@@ -35,7 +35,7 @@ func (s *session) join(ctx context.Context) error {
 	return nil
 }
 
-// part tells the others that this member has gone. Closing the connection would, too, but a little later.
+// part tells the others that this member has gone. Closing the connection would tell them, too, but a little later.
 func (s *session) part() {
 	if s.opts.Shards == 1 {
 		return

@@ -203,7 +203,7 @@ func TestALostSessionEndsAllItsTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, conn, pid)
-	// Regardless of which process takes them, each begins anew, and both have their share in the end.
+	// Whichever process takes them, each shard gets a new term, and both processes have their share in the end.
 	wait.Until(t, "the shards of the lost session have new terms", func() bool { return s.begun() >= before+2 })
 	leads(t, []member{a, b}, 2, 2)
 }

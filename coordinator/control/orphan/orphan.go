@@ -66,7 +66,7 @@ type Finder struct {
 // New returns a finder. It performs no I/O.
 func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i, MinAge} }
 
-// OlderThan returns a finder that treats objects of that age as orphans, for a person who knows that nothing is
+// OlderThan returns a finder that treats objects from that age on as orphans, for a person who knows that nothing is
 // being created.
 func (f *Finder) OlderThan(age time.Duration) *Finder {
 	other := *f

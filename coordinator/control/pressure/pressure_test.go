@@ -152,7 +152,7 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 	fresh, failed, running := h.asleep(0, 1), h.asleep(1000, 1), h.asleep(1000, 1)
 	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING', phase = 'RUNNING' WHERE id = $1`, string(running))
-	// A workspace whose archiving fails is tried again anyhow, and takes no place from another one.
+	// A workspace whose archiving fails is tried again in any case, and takes no place from another one.
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = '{"reason":"ArchiveFailed","message":"","since":"2026-05-06T14:00:00Z"}' WHERE id = $1`, string(failed))
 	h.disk.set(84, nil)
 	h.run()

@@ -43,7 +43,7 @@ type Store interface {
 	actuator.Store
 	sweep.Store
 	prepull.Store
-	// Now returns the time of the database's clock, which all decisions go by.
+	// Now returns the time of the database's clock, on which all decisions are based.
 	Now(ctx context.Context) (time.Time, error)
 	// Candidates returns the rows of a shard that a tick must observe: those that are about to change and, unless
 	// transitionOnly is set, also those that may differ from reality.

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestABackendThatWaits: a backend's wait is shown, does not fail the operation, and passes by itself. A volume
-// in doubt keeps its container running.
+// TestABackendThatWaits: the wait of a backend is shown, does not make the operation fail, and ends by itself. If the
+// state of a volume is in doubt, its container keeps running.
 func TestABackendThatWaits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

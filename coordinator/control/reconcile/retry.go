@@ -26,7 +26,7 @@ func backoff(failures int) time.Duration {
 // jitter spreads a pause, so that workspaces that wait for the same resource do not all try at the same time.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// pulls are the operations that may wait for an image: the workspace's, or the jobs'.
+// pulls are the operations that may wait for an image: the workspace's image, or that of the jobs.
 var pulls = map[workspace.Operation]bool{
 	workspace.OpStarting: true, workspace.OpRestoring: true, workspace.OpArchiving: true,
 }
@@ -87,7 +87,7 @@ func (l *loop) addOutdated(ctx context.Context, w workspace.Workspace, o *worksp
 	}
 }
 
-// imageOf is the image that the container of w would have now; empty if there is none.
+// imageOf returns the image that the container of w would have now; empty if there is none.
 func (l *loop) imageOf(w workspace.Workspace) string {
 	spec, err := l.launch(w)
 	if err != nil {

@@ -88,7 +88,7 @@ func (s *Settings) sweep() sweep.Settings {
 		HomeWarn: s.HomeWarn}
 }
 
-// Validate reports everything that is wrong with what people configure, under its name in the
+// Validate reports everything that is wrong with the settings that people configure, under their names in the
 // configuration. Only tests change the other fields.
 func (s Settings) Validate() error {
 	var errs []error

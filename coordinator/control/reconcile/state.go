@@ -102,7 +102,7 @@ func (s *state) endOperation(next workspace.Workspace) {
 	s.begun, s.progress, s.trail = time.Time{}, nil, nil
 }
 
-// trailOf follows the operation of w in logs and traces; nil without one.
+// trailOf follows the operation of w in logs and traces; it returns nil if there is none.
 func (l *loop) trailOf(w workspace.Workspace) *trail.Operation {
 	if w.Operation == workspace.OpNone {
 		return nil

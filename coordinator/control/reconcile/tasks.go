@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// cleanupFailures is the number of failures whose backoff applies after a failed clean-up or probe. Those
-// failures are not counted in the row.
+// cleanupFailures is the number of failures whose backoff applies after a failed clean-up or probe. Failures of
+// clean-ups and probes are not counted in the row.
 const cleanupFailures = 3
 
 // task is one call of an actuator.

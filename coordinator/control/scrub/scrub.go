@@ -81,7 +81,7 @@ type Store interface {
 
 // Archives is the object store as the scrub uses it. *archive.Store implements it.
 type Archives interface {
-	// ReadBack reads an archive as a whole; without it the error is fs.ErrNotExist.
+	// ReadBack reads an archive as a whole; if there is none, the error is fs.ErrNotExist.
 	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
 }
 

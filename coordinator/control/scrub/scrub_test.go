@@ -213,7 +213,7 @@ func TestDamageIsFoundAndShown(t *testing.T) {
 	}
 }
 
-// TestADayHasItsBytes: the pause after an archive is the share of a day that its bytes may take.
+// TestADayHasItsBytes: the pause after an archive is as long as its bytes' share of the daily amount.
 func TestADayHasItsBytes(t *testing.T) {
 	h := newHarness(t)
 	keys := []string{h.add(1, make([]byte, 1000)), h.add(2, make([]byte, 1000))}

@@ -97,7 +97,7 @@ func (s Settings) gap() time.Duration {
 // longestGap is long enough for the CPU time of processes, which ps reports in seconds.
 const longestGap = 15 * time.Second
 
-// ahead is how long before the end of the TTL the first look at a workspace happens. Two looks fit in before
+// ahead is how long before the end of the TTL the first look at a workspace happens: early enough for two looks before
 // its sleep is announced.
 func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Interval }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestDecideToDoze lists when an unused workspace dozes. It does after 5 minutes, and sleeps after 10; times
-// are in seconds since its last use.
+// TestDecideToDoze lists when an unused workspace dozes. It dozes after 5 minutes, and sleeps after 10; times are in
+// seconds since its last use.
 func TestDecideToDoze(t *testing.T) {
 	settings := DefaultSettings()
 	settings.Standby, settings.Doze = 10*time.Minute, 5*time.Minute

@@ -193,7 +193,7 @@ func TestAProcessIsKnownWhileItRuns(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
-// skewed is the activity by the wrong clock of a Redis.
+// skewed is the activity as a Redis with a wrong clock reports it.
 type skewed struct {
 	ttl.Activity
 	by time.Duration

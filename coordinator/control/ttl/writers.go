@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// presumedDead is how long a silent process is waited for. After the same time a gateway that has not reached
-// PostgreSQL holds its requests (SPEC 8), so no request passes through such a process, even if it still has
-// activity to report.
+// presumedDead is how long the runner waits for a silent process. After the same time a gateway that has not reached
+// PostgreSQL holds its requests (SPEC 8), so no request passes through such a process, even if it still has activity to
+// report.
 const presumedDead = 10 * time.Minute
 
 // goneFor is how long a process must have been without a session to count as gone. PostgreSQL ends the session

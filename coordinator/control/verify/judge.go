@@ -32,7 +32,7 @@ func broken(id workspace.ID) string {
 	return "bring the object back from a copy of the bucket, " + another(id)
 }
 
-// another returns the remedy without the archive.
+// another returns the remedy that does not need the archive.
 func another(id workspace.ID) string {
 	return "or go on with another one: caddy codehub workspace archives " + string(id)
 }
@@ -69,7 +69,7 @@ func judge(now time.Time, s sight) []Discrepancy {
 
 func recovery(id workspace.ID) string { return "caddy codehub workspace recover " + string(id) }
 
-// discrepancy is about a workspace and its current archive.
+// discrepancy returns a finding about a workspace and its current archive.
 func discrepancy(w workspace.Workspace, f check.Finding) Discrepancy {
 	return Discrepancy{Finding: f, Workspace: w.ID, Archive: w.ArchiveKey}
 }
@@ -111,8 +111,8 @@ func unlike(s sight) []Discrepancy {
 // stepsToOpen is the largest number of decisions that lead from a row to the operation that gives a workspace its home.
 const stepsToOpen = 6
 
-// opened returns the error that opening the workspace now would cause, as the planner decides. No process has
-// begun its operation, as after a restart.
+// opened returns the error that opening the workspace now would cause, as the planner decides. It assumes that no
+// process has begun the workspace's operation, as after a restart.
 func opened(now time.Time, s sight) (workspace.ErrorReason, string) {
 	w := s.row.Workspace
 	o := workspace.Observation{

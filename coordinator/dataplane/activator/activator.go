@@ -46,7 +46,7 @@ func CheckMaxHeld(n int64) error {
 // Service changes the desired state. It is the service layer.
 type Service interface {
 	// SetDesired returns a [*service.LimitError] if a limit forbids the change, and the other errors of
-	// [service.Service.SetDesired]. Actor.Asked says how long ago RUNNING was requested.
+	// [service.Service.SetDesired]. Actor.Asked is how long ago RUNNING was requested.
 	SetDesired(ctx context.Context, a service.Actor, id workspace.ID, d workspace.DesiredState) error
 	// Running returns the user's workspaces that count against the limits.
 	Running(ctx context.Context, userID string) ([]workspace.Workspace, error)
@@ -114,10 +114,10 @@ func (a *Activator) Run(ctx context.Context) error {
 // Stopped is closed when all wake-ups end because the coordinator stops.
 func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
 
-// Wake starts a wake-up of the workspace, or joins the current one, and extends it to at least timeout from now. It overrides an
-// earlier request for another state; a later one ends the wake-up (see [WakeUp.Overtaken]). The wake-up is logged and traced as
-// part of the request of ctx, but continues after ctx ends. A new wake-up is counted for the client by. In the audit, the first
-// caller of Wake has opened the workspace.
+// Wake starts a wake-up of the workspace, or joins the current one, and extends it to at least timeout from now. It
+// overrides an earlier request for another state; a later one ends the wake-up (see [WakeUp.Overtaken]). The wake-up is
+// logged and traced as part of the request of ctx, but continues after ctx ends. A new wake-up is counted for the
+// client that by identifies. The audit names the first caller of Wake as the one who opened the workspace.
 func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
 	return a.begin(ctx, id, e, timeout, by, true)
 }
@@ -125,10 +125,10 @@ func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, t
 // thawTimeout bounds the wake-up of a dozing workspace that is being used.
 const thawTimeout = 30 * time.Second
 
-// Used wakes a dozing workspace that is being used, for example by a message on a connection that is already open, or by a person
-// in its page. It then returns false: the use counts once the wake-up is granted, and not at all if a limit forbids it. For a
-// workspace that does not doze, Used does nothing and returns true, without allocating. It never blocks. The audit names by; nil
-// is the system itself.
+// Used wakes a dozing workspace that is being used, for example by a message on a connection that is already open, or
+// by a person in its page. It then returns false: the use counts once the wake-up is granted, and not at all if a limit
+// forbids it. For a workspace that does not doze, Used does nothing and returns true, without allocating. It never
+// blocks. by is the actor for the audit; nil is the system itself.
 func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	e, known := a.routes.Lookup(id)
 	if !known || !e.State().Dozes() {

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// WakeProgress is how a wake-up has gone so far, for the wake page.
+// WakeProgress is the progress of a wake-up so far, for the wake page.
 type WakeProgress struct {
 	// Began is when the wake-up started. The workspace was then in the phase From, and During was the operation in progress.
 	Began  time.Time
@@ -51,9 +51,10 @@ func (w *WakeUp) follow(st *route.State) {
 	}
 }
 
-// awaitRoom looks for another workspace of the owner that counts against a limit and is being put to sleep. It waits until that
-// workspace changes, for at most checkAgain. It reports false if there is none: the limit is then final if it also refuses the
-// next attempt. The database says which workspace it is, so any process may wait, not only the one that was asked to make room.
+// awaitRoom looks for another workspace of the owner that counts against a limit and is being put to sleep. It waits
+// until that workspace changes, for at most checkAgain. It reports false if there is none: the limit is then final if
+// it also refuses the next attempt. Which workspace that is comes from the database, so any process may wait, not only
+// the one that was asked to make room.
 func (w *WakeUp) awaitRoom(st *route.State) bool {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
 	defer cancel()

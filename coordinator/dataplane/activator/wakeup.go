@@ -152,8 +152,8 @@ func newBackoff(first, longest time.Duration, factor float64) *backoff.Exponenti
 	return b
 }
 
-// setDesired makes one attempt in the owner's name: only the owner's requests start a wake-up, and the owner's limits apply. It
-// returns when the state was requested.
+// setDesired makes one attempt in the owner's name: only the owner's requests start a wake-up, and the owner's limits
+// apply. It returns the time at which the state was requested.
 func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, attemptTimeout)
 	defer cancel()

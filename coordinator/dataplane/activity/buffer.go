@@ -81,7 +81,7 @@ func (s Settings) Validate() error {
 	return errors.Join(err, s.Mode.Validate())
 }
 
-// orDefault replaces each invalid value by its default.
+// orDefault replaces each invalid value with its default.
 func (s Settings) orDefault() Settings {
 	if s.FlushInterval <= 0 {
 		s.FlushInterval = DefaultFlushInterval
@@ -104,8 +104,8 @@ type Fallback interface {
 
 // Options configure a [Buffer]. The zero value takes every default.
 type Options struct {
-	// Fallback receives the activity while Redis does not, and learns with every flush that everything is written. Default: none;
-	// then everything waits for Redis.
+	// Fallback receives the activity while Redis does not accept it, and learns with every flush that everything is
+	// written. Without a Fallback, which is the default, everything waits for Redis.
 	Fallback Fallback
 	// Node is the name of this process in the log of a process that waits for it.
 	Node string
@@ -117,8 +117,8 @@ type Options struct {
 	Idle time.Duration
 	// Now is the clock, used only for differences; nil means [clock.Steady].
 	Now func() time.Time
-	// Used is called when a workspace is used, about once per step of the clock, and says whether the use counts. by is the user,
-	// or nil if unknown. Used must neither block nor allocate. Default: every use counts.
+	// Used is called when a workspace is used, about once per step of the clock, and returns whether the use counts. by
+	// is the user, or nil if unknown. Used must neither block nor allocate. Default: every use counts.
 	Used func(id workspace.ID, by audit.Asker) (counts bool)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing is counted.
 	Metrics *metrics.Activity
@@ -223,8 +223,8 @@ func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, u
 	return by, true
 }
 
-// Run keeps the clock and flushes immediately and then at every interval until ctx ends. Then it flushes a last time, within
-// seconds, and returns. Times that cannot be written by then are lost with the process.
+// Run keeps the clock running and flushes immediately and then at every interval until ctx ends. Then it flushes a last
+// time, within seconds, and returns. Times that cannot be written by then are lost with the process.
 func (b *Buffer) Run(ctx context.Context) error {
 	var ticks sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)

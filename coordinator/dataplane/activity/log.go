@@ -44,8 +44,8 @@ type Reading struct {
 	// the time of the reading. All times are by the clock of the Redis server.
 	At, Input map[workspace.ID]time.Time
 	Now       time.Time
-	// Emptied says that Redis has lost its content since the last Read. Times that the processes have written meanwhile may be
-	// missing until they are sent again.
+	// Emptied means that Redis has lost its content since the last Read. Times that the processes have written
+	// meanwhile may be missing until they are sent again.
 	Emptied bool
 }
 

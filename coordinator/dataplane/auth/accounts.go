@@ -114,9 +114,9 @@ type AccountChange struct {
 	MaxRunning, MaxWorkspaces *int
 }
 
-// ChangeAccount makes the whole change or nothing. A new password or role, and disabling, end the user's sign-ins and access
-// tokens; a lower limit stops nothing that runs. It returns [*InvalidError], [ErrNoUser], [ErrLastAdministrator], [ErrOwnAccount]
-// and, unless only limits change, [ErrPeopleOnly].
+// ChangeAccount makes the whole change or none of it. A new password or role, and disabling, end the user's sign-ins
+// and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError], [ErrNoUser],
+// [ErrLastAdministrator], [ErrOwnAccount] and, unless only limits change, [ErrPeopleOnly].
 func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
 	if c.Role != nil || c.Password != nil || c.Disabled != nil { // even if it turns out to change nothing
 		if err := accounts.PeopleOnly(ctx); err != nil {

@@ -145,8 +145,8 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 	return a.store.SessionIssuer(ctx, hash)
 }
 
-// EndExternal ends sessions that were started with a sign-in at the provider: the one with the provider's id session or, without
-// an id, all sessions of the identity.
+// EndExternal ends sessions that were started with a sign-in at the provider: the one that the provider's id session
+// names or, if session is empty, all sessions of the identity.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
 	ctx = audit.With(ctx, audit.Of(ctx).By(issuer))
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)

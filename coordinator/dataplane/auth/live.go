@@ -25,7 +25,7 @@ func (g Grant) Session() string {
 	return g.life.main
 }
 
-// Actor returns the actor of the grant's requests for the audit. client says from where they come.
+// Actor returns the actor of the grant's requests for the audit. client is their origin.
 func (g Grant) Actor(client audit.Actor) audit.Actor {
 	by := client.As(g.ID)
 	if by.Through = audit.Page; g.life != nil && g.life.scopes != 0 {
@@ -59,8 +59,8 @@ type Ender interface {
 	End()
 }
 
-// Stream links an open request into its session's list. It belongs into a value that the request has anyway. The zero value is
-// not linked.
+// Stream links an open request into its session's list. It belongs in a value that the request has anyway. The zero
+// value is not linked.
 type Stream struct {
 	life       *life
 	ender      Ender

@@ -80,7 +80,7 @@ func (h *hasher) derive(ctx context.Context, password string, salt []byte, p par
 	return argon2.IDKey([]byte(password), salt, p.passes, p.memory, p.threads, length), nil
 }
 
-// outdated reports whether a hash has other costs than a new one.
+// outdated reports whether a hash has costs other than those of new hashes.
 func outdated(encoded string) bool {
 	p, _, _, ok := decode(encoded)
 	return ok && p != current

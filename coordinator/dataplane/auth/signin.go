@@ -235,7 +235,7 @@ type OpenSession struct {
 	ID string
 	Client
 	CreatedAt, LastUsedAt, ExpiresAt time.Time
-	// Current says that the request used this sign-in.
+	// Current means that the request used this sign-in.
 	Current bool
 }
 

@@ -88,8 +88,8 @@ type Options struct {
 	GatewayPods, GatewayNamespace string
 	// DNSNamespace is the namespace of the cluster's name servers. The default is [DefaultDNSNamespace].
 	DNSNamespace string
-	// Egress says what workspaces can reach besides the internet, and from where a gateway outside the cluster reaches
-	// them.
+	// Egress defines what workspaces can reach besides the internet, and from where a gateway outside the cluster
+	// reaches them.
 	Egress egress.Options
 	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
 	Store string

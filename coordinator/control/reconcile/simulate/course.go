@@ -121,7 +121,7 @@ func (w *world) observe(asked bool) workspace.Observation {
 	return o
 }
 
-// act carries an action out, as its contract says.
+// act carries out an action according to its contract.
 func (w *world) act(d planner.Decision) {
 	switch d.Action {
 	case planner.ActProvision:

@@ -1,5 +1,5 @@
 // Package simulate computes what a million workspaces do on working days, and the resulting load of each server of the
-// installation. It says what breaks first, and checks the numbers of the guide about scaling out.
+// installation. It shows what breaks first, and checks the numbers of the guide about scaling out.
 //
 // It owns the people: when they come, how long they work, and how much they store. For the product's behaviour it
 // calls the product: package planner for the operations and rows of a change, package schedule for the order of

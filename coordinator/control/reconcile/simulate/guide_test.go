@@ -42,7 +42,7 @@ func production(workspaces int) Config {
 	}
 }
 
-// described says what a dependency is, and what to do about it, in both languages of the guide.
+// described explains what a dependency is, and what to do about it, in both languages of the guide.
 var described = map[string]struct{ en, set, ko, setKo string }{
 	"jobs":           {"storage jobs on a Monday", "`coordinator max_jobs`", "월요일의 스토리지 작업", "`coordinator max_jobs`"},
 	"looks":          {"looks into workspaces before they sleep", "a longer `ttl standby`; more installations", "잠들기 전 워크스페이스 확인", "`ttl standby`를 길게, 또는 설치를 나눔"},

@@ -18,7 +18,7 @@ type Kind struct {
 	Share, Used float64
 }
 
-// People says who uses the workspaces of an installation, and how.
+// People describes who uses the workspaces of an installation, and how.
 type People struct {
 	Kinds []Kind
 	// Zones are the time zones in hours from that of the installation, with their shares.

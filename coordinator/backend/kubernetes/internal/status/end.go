@@ -34,7 +34,8 @@ const (
 // report after a SIGKILL.
 const unknownExit = 137
 
-// end returns how the Pod's container of that name ended: its exit code, and the cause if the code does not say enough.
+// end returns how the Pod's container of that name ended: its exit code, and the cause if the code alone does not
+// explain enough.
 func end(p *corev1.Pod, name string) (code int, cause string) {
 	state := ended(p, name)
 	if state == nil {

@@ -19,7 +19,7 @@ const (
 	maxAge = 10 * time.Second
 )
 
-// Archives is the object store as it is read.
+// Archives is the part of the object store that is read.
 type Archives interface {
 	// Stat returns an error that is fs.ErrNotExist if the archive or its commit marker
 	// does not exist. Any other error means that it is not known.

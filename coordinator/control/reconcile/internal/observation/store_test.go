@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// silence is an object store that says nothing until the probe gives up.
+// silence is an object store that does not answer until the probe gives up.
 type silence struct {
 	Archives
 	wait func()
