@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// While PostgreSQL is away, sessions in memory stay valid, and a request with any other session is
-// not taken for signed out. That would lead to a sign-in page that cannot work either. It makes no
-// difference whether the gateway looks the session up itself or an authentication handler does.
+// While PostgreSQL is away, sessions in memory stay valid, and a request with any other session is not treated as
+// signed out, which would lead to a sign-in page that cannot work either. This holds whether the gateway or an
+// authentication handler looks up the session.
 func TestSessionsWhilePostgreSQLIsAway(t *testing.T) {
 	in := install(t)
 	in.routes = append([]map[string]any{
@@ -65,7 +65,7 @@ func flip(token string) string {
 	return "A" + token[1:]
 }
 
-// disconnect takes the database away from the coordinator until the test ends.
+// disconnect cuts the coordinator off from the database until the test ends.
 func (in *installation) disconnect() {
 	in.t.Helper()
 	config := in.db.Config().Copy()

@@ -18,7 +18,7 @@ import (
 
 const referenceFile = "docs/settings.md"
 
-// referenceIntroduction has a tilde for each backtick.
+// referenceIntroduction contains a tilde wherever the guide has a backtick.
 const referenceIntroduction = `# Settings
 
 Every setting of CodeHub, [all guides](../../README.md#what-next). This file is made from the settings' tables and
@@ -131,7 +131,7 @@ func referenceSections(t *testing.T) []string {
 	return sections
 }
 
-// kindOfBlock is the type with the settings of a block.
+// kindOfBlock returns the name of the type that holds a block's settings.
 func kindOfBlock(block string) string {
 	for f := range reflect.TypeFor[settings.App]().Fields() {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == block {
@@ -191,7 +191,7 @@ func fieldComments(t *testing.T) map[string]string {
 	return docs
 }
 
-// sentence makes a text for users of a comment that begins with a name.
+// sentence turns a comment that begins with a name into a text for users.
 func sentence(name, comment string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	if rest, ok := strings.CutPrefix(text, name+" "); ok {
@@ -203,12 +203,12 @@ func sentence(name, comment string) string {
 	return text
 }
 
-// meaningAndDefault splits the documentation of a setting. Its default must be the one of the table.
+// meaningAndDefault splits the documentation of a setting. The default that it states must be the one in the table.
 func meaningAndDefault(t *testing.T, s settings.Setting, doc string) (meaning, def string) {
 	t.Helper()
 	meaning, def, _ = strings.Cut(doc, "Default: ")
 	meaning = strings.TrimSpace(strings.Replace(meaning, "Required.", "", 1))
-	// What follows the sentence of the default belongs to the meaning.
+	// The text after the sentence with the default belongs to the meaning.
 	if end := strings.Index(def, ". "); end > 0 {
 		meaning, def = meaning+" "+def[end+2:], def[:end]
 	}

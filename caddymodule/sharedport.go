@@ -11,9 +11,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/listeners"
 )
 
-// checkPorts returns an error when another process listens where a server of this
-// configuration is to listen. Caddy would share the port with it in silence, and each
-// would answer half of the requests for both.
+// checkPorts returns an error if another process listens at an address of this configuration's servers. Caddy would
+// silently share the port with that process, and each of the two would get half of all requests.
 func (a *App) checkPorts() error {
 	if a.sharePorts {
 		return nil
@@ -44,8 +43,8 @@ func (a *App) checkPorts() error {
 		others[0].Address.Port(), strings.Join(found, ", and "))
 }
 
-// tcpAddresses returns the addresses of a server's listener; an invalid IP address
-// stands for all interfaces. Sockets of files have none.
+// tcpAddresses returns the addresses of a server's listener; an invalid IP address stands for all interfaces. Unix
+// sockets have none.
 func tcpAddresses(listen string) (out []netip.AddrPort) {
 	address, err := caddy.ParseNetworkAddressWithDefaults(caddy.NewReplacer().ReplaceAll(listen, ""), "tcp", 80)
 	if err != nil || !strings.HasPrefix(address.Network, "tcp") {

@@ -11,14 +11,14 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// examine has the installation looked at once, when the process has started: a reload finds nothing
-// that the start has not. It stops with the configuration.
+// examine examines the installation once after the process has started: a reload would find nothing new. The
+// examination stops with the configuration.
 type examine struct {
 	app      *App
 	settings command.Settings
 }
 
-// Handle is called by Caddy when the servers serve.
+// Caddy calls Handle once its servers serve requests.
 func (e examine) Handle(context.Context, caddy.Event) error {
 	if !e.app.first {
 		return nil

@@ -15,22 +15,22 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/route"
 )
 
-// Limits of the requests to applications, where the block `transport http` sets no others (SPEC 8).
+// Limits of the requests to applications, unless the block `transport http` sets others (SPEC 8).
 const (
-	// idleConnection is how long a connection is kept for the next request. Applications close theirs after
-	// 200 ms and more, and a request that is not repeated fails if it comes at the same moment.
+	// idleConnection is how long a connection is kept for the next request. Applications close idle connections after
+	// 200 ms or more. A request that is sent at that moment fails, unless it is repeated.
 	idleConnection = 50 * time.Millisecond
-	// caddysIdleConnection is Caddy's own default of that.
+	// caddysIdleConnection is Caddy's own default for it.
 	caddysIdleConnection = 2 * time.Minute
-	// continueWait is how long an application may think about a request with `Expect: 100-continue` before its body is sent
-	// all the same: some applications ignore that header.
+	// continueWait is how long an application may take to respond to `Expect: 100-continue` before the body is sent
+	// anyway: some applications ignore that header.
 	continueWait = 3 * time.Second
 	// answerLimit is how long an application may take from the end of a request to the end of its answer's header.
 	answerLimit = time.Hour
 )
 
-// prepareTransport makes the proxy pass on messages unchanged, and its connections follow the routes' lease. It
-// concerns the proxy's standard transport; the transports of other modules are left alone.
+// prepareTransport makes the proxy pass on messages unchanged, and makes its connections follow the routes' lease. It
+// changes the proxy's standard transport, and leaves the transports of other modules alone.
 func prepareTransport(ctx caddy.Context, proxy caddyhttp.MiddlewareHandler, routes *route.Table) error {
 	handler, ok := proxy.(*reverseproxy.Handler)
 	if !ok {
@@ -109,7 +109,7 @@ func (t *transport) send(r *http.Request) (*http.Response, error) {
 	return t.HTTPTransport.RoundTrip(r)
 }
 
-// isGRPC reports whether the header is that of a gRPC call, which needs HTTP/2 all the way. That of gRPC-Web does not.
+// isGRPC reports whether the header is that of a gRPC call, which needs HTTP/2 all the way. A gRPC-Web call does not.
 func isGRPC(h http.Header) bool {
 	if values := h["Content-Type"]; len(values) == 1 {
 		rest, ok := strings.CutPrefix(values[0], "application/grpc")
@@ -118,8 +118,9 @@ func isGRPC(h http.Header) bool {
 	return false
 }
 
-// trimNames takes the spaces before the colon off the names of header fields, as RFC 9112 section 5.1 asks of a proxy: Go keeps them
-// in the name, and leaves out a field with such a name. The fields that frame the body are not true any more.
+// trimNames removes the spaces between the names of header fields and the colon, as RFC 9112 section 5.1 requires of a
+// proxy: Go keeps them in the name, and does not send a field with such a name. It drops fields that frame the body,
+// which no longer apply.
 func trimNames(h http.Header) {
 	for name, values := range h {
 		if !strings.HasSuffix(name, " ") {
@@ -145,7 +146,8 @@ func dropAdded(h http.Header) {
 	}
 }
 
-// addedCacheControl is the value that Go adds. It is one string for all, which tells it from the same text in a message.
+// addedCacheControl is the value that Go adds. Go uses the same string each time, which distinguishes it from the same
+// text in a message.
 var addedCacheControl = func() string {
 	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 204 No Content\r\nPragma: no-cache\r\n\r\n")), nil)
 	if err != nil {

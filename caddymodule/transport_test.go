@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// serveConnections runs the workspace with an application that is asked for its answers connection by connection. The
-// gateway's probes get one each.
+// serveConnections runs the workspace with an application that calls serve for each connection. Each of the gateway's
+// probes has a connection of its own.
 func (s *gatewayServer) serveConnections(t *testing.T, serve func(c *net.TCPConn, r *bufio.Reader)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func (s *gatewayServer) upload(t *testing.T, n int, chunked bool) *http.Request 
 	return r
 }
 
-// pattern is n bytes of which none is where another could be.
+// pattern returns n bytes in which missing or swapped bytes are noticed.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+8)
 	for i := 0; len(b) < n; i++ {
@@ -143,8 +143,8 @@ func TestClientsKeepTheirConnections(t *testing.T) {
 	}
 }
 
-// TestAnEarlyRefusalReachesTheClient: the application reads no body, answers 413 and closes the connection. Writing to it
-// fails then, also before its answer was read.
+// TestAnEarlyRefusalReachesTheClient: the application reads no body, answers 413 and closes the connection. Writing to
+// it then fails, possibly before its answer has been read.
 func TestAnEarlyRefusalReachesTheClient(t *testing.T) {
 	s := startGateway(t, nil)
 	s.serveConnections(t, func(c *net.TCPConn, r *bufio.Reader) {
@@ -169,7 +169,7 @@ func TestAnEarlyRefusalReachesTheClient(t *testing.T) {
 			t.Errorf("%d: got %d %q %v", i, resp.StatusCode, got, err)
 		}
 	}
-	// A client that reads nothing before it has sent everything.
+	// This client reads nothing before it has sent everything.
 	body := pattern(8_000_000)
 	for range 3 {
 		conn, err := net.Dial("tcp", s.url[len("http://"):])
@@ -190,8 +190,8 @@ func TestAnEarlyRefusalReachesTheClient(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreGivenUpSoon: an application closes an idle connection at a time of its own, and a POST that comes then
-// is not repeated. So no connection is kept for as long as applications keep them.
+// TestConnectionsAreGivenUpSoon: an application closes an idle connection whenever it wants, and a POST that is sent at
+// that moment is not repeated. So the gateway gives up idle connections before applications do.
 func TestConnectionsAreGivenUpSoon(t *testing.T) {
 	s := startGateway(t, nil)
 	type end struct {
@@ -232,7 +232,7 @@ func TestConnectionsAreGivenUpSoon(t *testing.T) {
 	}
 }
 
-// TestExpectContinueIsTheApplications: the client sends its body when the application says so.
+// TestExpectContinueIsTheApplications: the client sends its body when the application asks for it.
 func TestExpectContinueIsTheApplications(t *testing.T) {
 	s := startGateway(t, map[string]any{"proxy": map[string]any{
 		"handler": "reverse_proxy", "dynamic_upstreams": map[string]any{"source": "codehub"},
@@ -271,7 +271,7 @@ func TestExpectContinueIsTheApplications(t *testing.T) {
 			t.Errorf("%s: got %q %v", connection, got, err)
 		}
 	}
-	// It accepts; and it ignores the header, as HTTP/1.0 does.
+	// It accepts, or it ignores the header, as HTTP/1.0 does.
 	for _, accepts := range []bool{true, false} {
 		s.serveConnections(t, func(c *net.TCPConn, r *bufio.Reader) {
 			header(r)

@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// bareApplication is an application whose answers are bytes, without a library that completes them.
+// bareApplication is an application that answers with plain bytes: no library adds anything to them.
 type bareApplication struct {
 	net.Listener
 	mu   sync.Mutex
@@ -95,7 +95,7 @@ func (s *gatewayServer) raw(method, path string, lines ...string) string {
 	return string(got)
 }
 
-// asPerson are the lines with which a browser opens a page.
+// asPerson are the header lines that a browser sends to open a page.
 var asPerson = []string{
 	"Accept: text/html,*/*;q=0.8", "Accept-Encoding: gzip, br", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
 	"Sec-Fetch-Site: none", "Sec-Fetch-User: ?1",

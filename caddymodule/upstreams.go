@@ -14,8 +14,8 @@ func init() {
 	caddy.RegisterModule(new(Upstreams))
 }
 
-// upstreamVar is the request variable by which the codehub handler tells its proxy the
-// state, and so the address, of the workspace.
+// upstreamVar is the request variable in which the codehub handler passes the workspace's state, and thus its address,
+// to its proxy.
 const upstreamVar = "codehub.upstream"
 
 // Upstreams is a source of upstreams for reverse_proxy: the address that the `codehub`
@@ -38,7 +38,7 @@ func (*Upstreams) GetUpstreams(r *http.Request) ([]*reverseproxy.Upstream, error
 	if st == nil {
 		return nil, nil
 	}
-	// A new one each time, because reverse_proxy writes into it. Both in one allocation.
+	// The upstream is new each time, because reverse_proxy writes into it. It and the list share one allocation.
 	u := &struct {
 		upstream reverseproxy.Upstream
 		list     [1]*reverseproxy.Upstream

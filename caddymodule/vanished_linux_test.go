@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// vanish makes the kernel drop every packet that arrives for the connection, unanswered, as
-// when the network of a container goes before its processes.
+// vanish makes the kernel silently drop every packet that arrives for the connection, as if a container's network had
+// disappeared before its processes.
 func vanish(t *testing.T, conn net.Conn) {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
@@ -56,10 +56,9 @@ func dropped(t *testing.T, conn net.Conn) uint32 {
 	return info[8]
 }
 
-// TestARequestDoesNotWaitForAVanishedContainer: a container disappears without closing its
-// connections. A client that waits for its answer learns that soon after the route has ended, and
-// not when the operating system gives up, after minutes. Who talks to a container that is
-// still there goes on.
+// TestARequestDoesNotWaitForAVanishedContainer: a container disappears without closing its connections. A client that
+// waits for its answer learns about this soon after the route has ended, and not minutes later, when the operating
+// system gives up. Requests to a container that still exists continue.
 func TestARequestDoesNotWaitForAVanishedContainer(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms", "wake_timeout": "30s"})
 	s.Table.Confirmed(clock.Moment{}, clock.Now())

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// applyLease gives the routes their lease. Where the engine chooses the addresses, it is
-// seconds: they cannot be kept from others.
+// applyLease gives the routes their lease. If the engine chooses the addresses, the lease is only seconds, because the
+// engine may give an address to another container.
 func (c *Coordinator) applyLease(d time.Duration) {
 	if c.backend.Addresses == nil {
 		d = min(d, route.EngineLease)
@@ -24,10 +24,10 @@ func (c *Coordinator) applyLease(d time.Duration) {
 	c.feed.SetPoll(c.Routes.Poll(changes.DefaultPoll))
 }
 
-// checkAddresses repeats the check until the addresses in the database are those of the engine that this
-// process uses. On another engine, they belong to other containers. While the engine is away and cannot be
-// identified, the addresses are used. Once it was identified, a later replacement does not interrupt people who
-// work.
+// checkAddresses repeats the check until the engine that this process uses is the one whose addresses are in the
+// database. On another engine, the addresses belong to other containers. While the engine is away and cannot be
+// identified, the addresses are used. Once the engine has been identified, a later replacement does not interrupt
+// people who work.
 func (c *Coordinator) checkAddresses(ctx context.Context) error {
 	const pause = 5 * time.Second
 	if c.opts.Kubernetes == nil && c.backend.Addresses == nil {

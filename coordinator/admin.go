@@ -19,7 +19,7 @@ type Overview struct {
 	Scrub    store.Scrub
 }
 
-// Overview reads it from the database and the backend. It costs as much as there are workspaces.
+// Overview reads it from the database and the backend. Its cost grows with the number of workspaces.
 func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 	if o.Overview, err = c.store.Overview(ctx); err != nil {
 		return o, err
@@ -39,14 +39,14 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 	return o, nil
 }
 
-// Collect shows what a garbage collection would do with the archives, if dry is set, or does one now
-// (SPEC 7). It calls each with what becomes of an archive, and returns what [gc.Collect] returns.
+// Collect runs a garbage collection now, or, if dry is set, only shows what one would do with the archives (SPEC 7). It
+// calls each with what becomes of an archive, and returns what [gc.Collect] returns.
 func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error) {
 	return c.gc.Now(ctx, dry, each)
 }
 
-// Scrub counts the archives to read back. Unless dry is set, it first requests the leader to read all of them
-// now (SPEC 7). The leader begins within a minute, and its successor continues.
+// Scrub counts the archives to read back. Unless dry is set, it first asks the leader to read all of them now (SPEC 7).
+// The leader begins within a minute, and its successor continues.
 func (c *Coordinator) Scrub(ctx context.Context, dry bool) (store.Scrub, error) {
 	if !dry {
 		if err := c.store.RequestScrub(ctx); err != nil {

@@ -16,7 +16,7 @@ import (
 type refusedError struct {
 	err    error
 	remedy string
-	// one says that a different request may still be accepted.
+	// one means that a different request may still be accepted.
 	one bool
 }
 
@@ -26,7 +26,7 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// adviseOne is advise for an error that concerns only this kind of request.
+// adviseOne does the same as advise, for an error that concerns only this kind of request.
 func adviseOne(err error, remedy string) error {
 	return &refusedError{err: err, remedy: remedy, one: true}
 }
@@ -53,7 +53,7 @@ var permissions = map[string]string{
 	"ListMultipartUploads": "s3:ListBucketMultipartUploads",
 }
 
-// adviseStatus adds advice to an answer that refuses.
+// adviseStatus adds advice to an answer with which the store refuses a request.
 func adviseStatus(err error, code string, status int) error {
 	denied := status == http.StatusUnauthorized || status == http.StatusForbidden
 	skew, known := skewOf(err)
@@ -88,7 +88,7 @@ func adviseStatus(err error, code string, status int) error {
 	}
 }
 
-// adviseRegion names the right region if the store does.
+// adviseRegion names the right region if the store's answer names it.
 func adviseRegion(err error) string {
 	var response *awshttp.ResponseError
 	if errors.As(err, &response) {

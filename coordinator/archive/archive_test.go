@@ -315,8 +315,8 @@ func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
 	}
 }
 
-// TestATransientFailureIsRetried: a real server cannot be made to fail on demand. This one answers 503 twice and then
-// redirects to the real one.
+// TestATransientFailureIsRetried: a real server cannot be made to fail on demand. So this test's server answers 503
+// twice and then redirects to a real one.
 func TestATransientFailureIsRetried(t *testing.T) {
 	var left atomic.Int32
 	left.Store(2)

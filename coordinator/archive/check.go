@@ -33,16 +33,17 @@ const (
 type Defect struct {
 	// Text says what was tried and what happened, and Remedy what a person can do.
 	Text, Remedy string
-	// Weak says that archives are still kept and restored, but with less certainty or comfort than with other stores;
+	// Weak means that archives are still kept and restored, but with less certainty or comfort than with other stores;
 	// Text names the difference.
 	Weak bool
 	// Err is the store's answer, if Text is about one.
 	Err error
 }
 
-// Check does once, with its own object, everything that is done with archives. It lists, writes, reads, writes on
+// Check tries once, with its own object, everything that is done with archives. It lists, writes, reads, writes on
 // conditions, uploads in parts, reads with a signed address, and deletes. It returns what does not work; for a suitable
-// store it returns nothing. A problem of every request (no connection, no bucket, a wrong key) is reported once.
+// store it returns nothing. A problem that affects every request (no connection, no bucket, a wrong key) is reported
+// once.
 //
 // It must not be called for another installation's bucket. Several checks may run at once.
 func (s *Store) Check(ctx context.Context) []Defect {
@@ -50,7 +51,7 @@ func (s *Store) Check(ctx context.Context) []Defect {
 	for _, step := range []struct {
 		doing string
 		do    func(context.Context) error
-		// needs says that the object must have been written before.
+		// needs means that the object must have been written before.
 		needs bool
 	}{
 		{"reading the bucket's marker", c.readMarker, false},
@@ -215,7 +216,7 @@ func (c *checking) put(ctx context.Context, conditions func(*s3.PutObjectInput))
 	return c.client.PutObject(ctx, in)
 }
 
-// errOtherContent says that content is lost or changed on the way.
+// errOtherContent means that content was lost or changed on the way.
 const errOtherContent unexpected = "what was read is not what was written"
 
 func (c *checking) read(ctx context.Context) error {
@@ -236,7 +237,7 @@ func (c *checking) compare(body io.ReadCloser, want []byte) error {
 	return err
 }
 
-// readPart reads like a resumed download.
+// readPart reads a part of the object, as a resumed download does.
 func (c *checking) readPart(ctx context.Context) error {
 	from := len(c.content) / 2
 	in := &s3.GetObjectInput{
@@ -306,7 +307,7 @@ func (c *checking) upload(ctx context.Context) error {
 	return err
 }
 
-// readSigned reads like a storage job, which has no key, only a signed address.
+// readSigned reads as a storage job does, with no key and only a signed address.
 func (c *checking) readSigned(ctx context.Context) error {
 	signed, err := s3.NewPresignClient(c.client, func(o *s3.PresignOptions) {
 		o.Expires, o.Presigner = checkSigned, signsByStoreClock{c.Store}
@@ -345,7 +346,7 @@ func (s signsByStoreClock) PresignHTTP(ctx context.Context, credentials aws.Cred
 		hash, service, region, s.now(), options...)
 }
 
-// remove deletes the object, even if the caller has given up, and checks whether it is gone.
+// remove deletes the object, even if the caller has given up, and checks that it is gone.
 func (c *checking) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkCleanup)
 	defer cancel()

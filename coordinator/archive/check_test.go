@@ -35,7 +35,8 @@ func through(o archive.Options, answer func(*http.Request) (*http.Response, erro
 	return o
 }
 
-// TestTheCheckTellsFailuresApart: each way in which a store fails has its own text, which says what to change.
+// TestTheCheckTellsFailuresApart: for each way in which a store can fail, there is a separate text that says what to
+// change.
 func TestTheCheckTellsFailuresApart(t *testing.T) {
 	store := options(devenv.S3(t))
 	changed := func(change func(*archive.Options)) archive.Options {
@@ -190,7 +191,7 @@ func TestACAFileIsTrusted(t *testing.T) {
 }
 
 // TestAClockThatIsWrongIsCorrected: this machine's clock is years away from the store's. The SDK then signs by the date
-// of the store's answer, and so do the addresses for others.
+// of the store's answer, and so does the store when it signs addresses for others.
 func TestAClockThatIsWrongIsCorrected(t *testing.T) {
 	o := options(devenv.S3(t))
 	synctest.Test(t, func(t *testing.T) { // it is the year 2000 here

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// noticedSkew is the difference from which the store's clock is followed. A smaller difference may only be the answer's
-// way through the network.
+// noticedSkew is the difference from which the store's clock is followed. A smaller difference may only be the time
+// that the answer takes through the network.
 const noticedSkew = time.Minute
 
 // storeClock derives the store's time from the dates of its answers. The SDK also signs its own requests by it; see

@@ -24,7 +24,7 @@ import (
 )
 
 // CreateEmpty creates the archive of an empty home under key: the archive, encrypted if there are recipients, and then
-// its commit marker. It never replaces a complete archive. It returns an error if the commit marker is malformed, and
+// its commit marker. It never replaces a complete archive. If the commit marker is malformed, it returns an error and
 // does not replace that archive, either.
 func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	_, err := s.Stat(ctx, key)
@@ -67,9 +67,9 @@ func (s *Store) put(ctx context.Context, key string, content []byte, metadata ma
 	return err
 }
 
-// putEncrypted writes an encrypted empty archive, unless there is one, and returns the content that is there. Each
-// encryption has different bytes: if two processes wrote theirs and then their markers, the archive of one could end up
-// with the marker of the other.
+// putEncrypted writes an encrypted empty archive, unless there is one, and returns the content that is stored. Each
+// encryption results in different bytes: if two processes wrote theirs and then their markers, the archive of one could
+// end up with the marker of the other.
 func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, keys Keys) ([]byte, error) {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key), IfNoneMatch: aws.String("*"),
@@ -96,7 +96,7 @@ func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, key
 	if opened, err := keys.decrypt(there); err == nil && bytes.Equal(opened, want.packed) {
 		return there, nil
 	}
-	// It is something else without a marker, so it does not count.
+	// The content is something else, and without a marker it does not count.
 	return packed, s.put(ctx, key, packed, nil)
 }
 
@@ -138,7 +138,7 @@ type emptyArchive struct {
 	size   int // of the tar file, in bytes
 }
 
-// empty builds it once. The bytes are the same every time.
+// empty builds this file once. The bytes are the same every time.
 var empty = sync.OnceValues(func() (emptyArchive, error) {
 	var plain, packed bytes.Buffer
 	z, err := zstd.NewWriter(&packed)

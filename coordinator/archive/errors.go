@@ -42,7 +42,7 @@ var throttled = map[string]bool{
 // [ErrNoBucket]); or the store refuses, and the error says what to check. doing describes the failed action, as a
 // gerund.
 //
-// The end of the caller's context is none of them.
+// If the caller's context has ended, the failure is of none of these kinds.
 func explain(doing string, err error) error {
 	kind, cause := classify(err)
 	if kind == away {

@@ -82,7 +82,7 @@ func bubble(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// TestWhatIsAwayAndWhatRefuses: a store that is away must look like that for every method, and like nothing else.
+// TestWhatIsAwayAndWhatRefuses: every method must report that a store is away when it is, and only then.
 func TestWhatIsAwayAndWhatRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -131,7 +131,7 @@ func TestClocksThatDifferAreNamed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsNoStoresIsARefusal: a proxy, or some other page, is at the endpoint.
+// TestAnAnswerThatIsNoStoresIsARefusal: a proxy or a web page answers at the endpoint instead of a store.
 func TestAnAnswerThatIsNoStoresIsARefusal(t *testing.T) {
 	s := answeredBy(t, respond(200, "<html><p>It works!"))
 	for _, name := range []string{"List", "Versions", "Delete", "ListUploads"} {

@@ -24,8 +24,8 @@ const (
 	// shortestGrant is the shortest validity with which a job is started. A grant may be signed with temporary
 	// credentials, and then ends with them.
 	shortestGrant = 5 * time.Minute
-	// uploadReuse is how long an unfinished upload is granted again; see [Store.upload]. It is far below the age at
-	// which the garbage collection aborts an upload.
+	// uploadReuse is how long an unfinished upload is granted again; see [Store.upload]. It is far shorter than the age
+	// at which the garbage collection aborts an upload.
 	uploadReuse = time.Hour
 
 	// unsigned replaces the checksum of a body that is not known yet.
@@ -102,9 +102,9 @@ func (s *Store) newObject(contentType string) http.Header {
 	return h
 }
 
-// upload returns the id of a multipart upload for the archive under key. All jobs of one key are the same job, however
-// often it is started. A second grant uses the upload of the first, so neither disturbs the other. The content of an
-// upload that no job completes never becomes part of an archive. The garbage collection aborts leftover uploads.
+// upload returns the id of a multipart upload for the archive under key. All jobs for one key count as the same job,
+// however often it is started. A second grant uses the upload of the first, so neither disturbs the other. The content
+// of an upload that no job completes never becomes part of an archive. The garbage collection aborts leftover uploads.
 func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	var newest Upload
 	err := s.listUploads(ctx, key, func(uploads []Upload) error {

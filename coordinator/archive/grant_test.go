@@ -222,8 +222,8 @@ func TestASecondGrantDisturbsNoJob(t *testing.T) {
 	}
 }
 
-// TestAnUploadsAgeIsByTheStoresClock: this machine's clock may be hours away from the store's clock, which says when an
-// upload began.
+// TestAnUploadsAgeIsByTheStoresClock: this machine's clock may differ by hours from the store's clock, by which the
+// beginning of an upload is recorded.
 func TestAnUploadsAgeIsByTheStoresClock(t *testing.T) {
 	s, at := granted(t)
 	first := grant(t, s, workspace.JobArchive)

@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// ParseKey is the inverse of [workspace.ID.ArchiveKey], which creates the names. It returns the key and the workspace
-// of the archive that an object belongs to, either as the archive or as its commit marker. ok is false for a foreign
-// object, whose name is neither.
+// ParseKey is the inverse of [workspace.ID.ArchiveKey], which creates the names. It takes the name of an archive or of
+// its commit marker, and returns the archive's key and workspace. ok is false for a foreign object, whose name is
+// neither.
 func ParseKey(object string) (key string, id workspace.ID, ok bool) {
 	key = strings.TrimSuffix(object, contract.MetaSuffix)
 	first, rest, _ := strings.Cut(key, "/")

@@ -25,8 +25,9 @@ type Object struct {
 	LastModified time.Time
 }
 
-// List calls page with every object under the prefix, page by page, so that its memory does not grow with their number.
-// It returns the first error of page. After an error the listing is incomplete: unlisted objects may exist.
+// List calls page with every object under the prefix, page by page, so that the memory that it needs does not grow with
+// their number. It returns the first error of page. After an error the listing is incomplete: unlisted objects may
+// exist.
 func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	return s.listBelow(ctx, "", page)
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// MarkerKey is the object below the prefix that says who owns the bucket (SPEC 2). Package identity owns its content.
+// MarkerKey is the name, below the prefix, of the object that states who owns the bucket (SPEC 2). Package identity
+// owns its content.
 const MarkerKey = "codehub.json"
 
 // maxMarker bounds how much of a marker is read.
 const maxMarker = 4096
 
-// ErrMarkerChanged says that the marker is not the one to be replaced: another process wrote it first.
+// ErrMarkerChanged means that the marker is not the one to be replaced: another process has written first.
 var ErrMarkerChanged = errors.New("another process has written the bucket's marker in the meantime")
 
 // Marker is the marker object as it is in the bucket.

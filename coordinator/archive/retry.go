@@ -13,7 +13,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// Limits of the retries of one call. With a silent store, a call ends after attempts times requestTimeout plus the
+// Limits of the retries of one call. If the store is silent, a call takes attempts times requestTimeout, plus the
 // pauses: a little more than two minutes.
 const (
 	attempts = 4
@@ -26,20 +26,20 @@ const (
 )
 
 // newRetryer returns the retry rule. From the second retry on, the SDK's own backoff has no jitter: all processes that
-// a store has turned away would come back at once.
+// a store has turned away would come back at the same time.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
 		o.Backoff = retry.BackoffDelayerFunc(func(try int, err error) (time.Duration, error) {
 			return pause(try, err), nil
 		})
-		// No limit shared by all calls: a call with many retries must not use up the retries of the others.
+		// There is no limit shared by all calls: a call with many retries must not use up the retries of the others.
 		o.RateLimiter = ratelimit.None
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(retryable)}, o.Retryables...)
 	})
 }
 
-// retryable decides where the SDK's rules do not fit.
+// retryable decides about the errors for which the SDK's rules do not fit.
 func retryable(err error) aws.Ternary {
 	code, status := answer(err)
 	switch {
@@ -52,7 +52,7 @@ func retryable(err error) aws.Ternary {
 }
 
 // pause returns how long to wait after a failed attempt; the first attempt is 1. Half of it is random, so that clients
-// that failed together do not come back together. If the store says how long to wait, that counts, within bounds.
+// that failed together do not come back together. If the store asks for a longer pause, it gets that, within bounds.
 func pause(try int, err error) time.Duration {
 	base, longest := firstPause, lastPause
 	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests ||

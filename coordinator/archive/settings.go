@@ -15,7 +15,7 @@ import (
 
 // Settings of a [Store] can be changed at run time with [Store.Apply].
 type Settings struct {
-	// Verify is how a storage job makes sure that the store has kept an upload, before the archive counts:
+	// Verify is how a storage job checks that the store has kept an upload, before the archive counts:
 	// [contract.VerifyFull] or [contract.VerifyChecksum]. Default: full.
 	Verify string
 	// Keys encrypt and decrypt archives. Default: no keys and no encryption.
@@ -23,7 +23,7 @@ type Settings struct {
 }
 
 // Keys are age's keys, each in the form of a line in its files. They go into the grant of a storage job
-// ([contract.Grant]) and no further: the recipients for an archive, the identities for a restore.
+// ([contract.Grant]) and nowhere else: recipients for an archive, identities for a restore.
 type Keys struct {
 	// Recipients are public keys. A new archive is encrypted to all of them; without any, it is not encrypted.
 	Recipients []string
@@ -125,7 +125,7 @@ func (k Keys) identities() ([]age.Identity, error) {
 const encrypted = "age-encryption.org/v1"
 
 // locked reports whether an archive with this beginning is encrypted and none of the keys opens it. Any other problem
-// shows when the archive is read.
+// shows only when the archive is read.
 func (k Keys) locked(header []byte) bool {
 	if !bytes.HasPrefix(header, []byte(encrypted)) {
 		return false

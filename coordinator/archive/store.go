@@ -89,7 +89,7 @@ func New(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Apply changes the settings for everything created from now on.
+// Apply changes the settings for all grants and archives created from now on.
 func (s *Store) Apply(settings Settings) { s.settings.Store(&settings) }
 
 // wrapped returns a client that sends the requests of client through wrap.

@@ -14,7 +14,8 @@ func TestRclone(t *testing.T) {
 	archivetest.TestStore(t, devenv.OtherS3, archivetest.NoListOfUploads, archivetest.NoOtherParts)
 }
 
-// TestTheCheckFindsNothingWrongWithTheStoresOfTheTests: both stores pass the check, which leaves nothing behind.
+// TestTheCheckFindsNothingWrongWithTheStoresOfTheTests: both stores pass the check, and the check leaves nothing
+// behind.
 func TestTheCheckFindsNothingWrongWithTheStoresOfTheTests(t *testing.T) {
 	for name, store := range map[string]devenv.ObjectStore{"versitygw": devenv.S3(t), "rclone": devenv.OtherS3(t)} {
 		s := open(t, options(store))

@@ -2,7 +2,7 @@ package audit
 
 import "strings"
 
-// Action is the kind of a change. The part before the dot is the kind of object.
+// Action is a kind of change. The part before the dot is the kind of object.
 type Action string
 
 // The actions. WorkspaceOpen is a request that woke a workspace; WorkspaceStart is an explicit command.
@@ -58,7 +58,7 @@ func Actions() []Action {
 	}
 }
 
-// Matching returns the action with that name, or all actions with that word before the dot; nil if there is none.
+// Matching returns the action with that name, or all actions with that word before the dot, or nil if there are none.
 func Matching(name string) (found []Action) {
 	for _, a := range Actions() {
 		if group, _, _ := strings.Cut(string(a), "."); string(a) == name || group == name {

@@ -40,7 +40,8 @@ const (
 	TTL     Through = "ttl"
 	Disk    Through = "disk"   // the disk of the homes needs space
 	Memory  Through = "memory" // the host needs memory
-	// Idle and Busy are the metrics' values for TTL: the workspace was unused, or worked for longer than that keeps it awake.
+	// Idle and Busy are the metrics' values for TTL: the workspace was unused, or work in it lasted longer than it may
+	// keep the workspace awake.
 	Idle Through = "idle"
 	Busy Through = "busy"
 )
@@ -62,7 +63,7 @@ type Actor struct {
 	Request string `json:"request,omitempty"`
 }
 
-// As returns the actor for the same client once its user is known.
+// As returns the actor for the same client, now that its user is known.
 func (a Actor) As(userID string) Actor {
 	a.Kind, a.ID, a.Name = User, userID, ""
 	return a
@@ -86,7 +87,7 @@ type key struct{}
 // With returns a context whose changes are those of the actor.
 func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// WithLater is like [With], but determines the actor only when something changes: most requests change nothing.
+// WithLater is like [With], but asks for the actor only when something changes: most requests change nothing.
 func WithLater(ctx context.Context, a func() Actor) context.Context {
 	return context.WithValue(ctx, key{}, a)
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // Backend is one installation on a container engine or cluster: the methods of every backend, and the optional parts.
-// It alone says what a backend can do: each implementation's New fills it, and consumers and the conformance suite read
-// it.
+// It alone lists what a backend can do: each implementation's New fills it in, and consumers and the conformance suite
+// read it.
 type Backend struct {
 	Core
 
@@ -40,16 +40,16 @@ type Backend struct {
 	// means that a started container runs, or else the start has failed.
 	Outdated func(ctx context.Context, s StartSpec) bool
 
-	// RemoveFinalizers removes what keeps ended containers in the listings after their deletion, for these workspaces or,
-	// without ids, for all. It changes nothing before may has returned nil. Nil means that nothing keeps them.
+	// RemoveFinalizers removes what keeps ended containers in the listings after their deletion, for these workspaces
+	// or, without ids, for all. It changes nothing until may has returned nil. Nil means that nothing keeps them.
 	RemoveFinalizers func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
 
 	// Freezer freezes idle containers instead of ending them. Nil means that this backend cannot, and workspaces go to
 	// sleep without dozing first (SPEC 6).
 	Freezer Freezer
 
-	// Memory returns how much of the memory of the engine's host is left. One process may call it every few seconds.
-	// Nil means unknown.
+	// Memory returns how much memory is left on the engine's host. One process may call it every few seconds. Nil means
+	// unknown.
 	Memory func(ctx context.Context) (Memory, error)
 
 	// OnePort means that the gateway reaches the application's port of a container, and no other port.
@@ -77,9 +77,9 @@ type Core interface {
 	Objects
 	Executor
 
-	// Events sends the id of a workspace when its container or one of its jobs has changed. It is a hint: events may be
-	// lost or repeated. Listings after an event MUST show its change, because no other event may follow. The channel is
-	// closed when ctx ends or the source fails or hangs; the caller then subscribes again.
+	// Events sends the id of a workspace when its container or one of its jobs has changed. Each event is a hint:
+	// events may be lost or repeated. Listings after an event MUST show its change, because no other event may follow.
+	// The channel is closed when ctx ends or the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 
 	// Identity returns the identity of the engine or cluster that answers now. It survives restarts, and no two engines
@@ -92,9 +92,10 @@ type Core interface {
 	Close() error
 }
 
-// Sensors list what exists. Without ids they list everything of the installation in one call; with ids, only those
-// workspaces. Objects that do not exist are not in the map. After an error nothing is known, and the map must not be
-// used. Sensors MUST fail only when the backend does not answer: an error about one object goes into its Unknown.
+// Sensors list what exists. Without ids they list everything of the installation in one call; with ids, only what
+// belongs to those workspaces. Objects that do not exist are not in the map. After an error nothing is known, and the
+// map must not be used. Sensors MUST fail only when the backend does not answer: an error about one object goes into
+// its Unknown.
 type Sensors interface {
 	Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error)
 	Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error)
@@ -103,11 +104,11 @@ type Sensors interface {
 
 // Actuators change what exists.
 type Actuators interface {
-	// Start runs the workspace's container. If the container runs already, Start does nothing, except that it thaws a
-	// frozen one, and examines one with StartAgain, which it may replace; if the container exists and does not run,
-	// Start replaces it. It MUST refuse, with ContainerWithoutVolume, if the volume does not exist, and MUST NOT create
-	// the volume. It MUST refuse while a storage job runs; an ended job does not prevent it (SPEC 12.4). It does not
-	// pull images but returns a [MissingImageError]. It returns when the container runs; readiness is observed.
+	// Start runs the workspace's container. If the container runs already, Start only thaws it if it is frozen, and
+	// examines it if it has StartAgain, which may replace it. If the container exists and does not run, Start replaces
+	// it. It MUST refuse, with ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the volume. It
+	// MUST refuse while a storage job runs; an ended job does not prevent it (SPEC 12.4). It does not pull images but
+	// returns a [MissingImageError]. It returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete removes the container, if there is one, and keeps the volume. First it asks the container's programs to
 	// end, and gives them the time that the settings allow (SPEC 7), for which it thaws a frozen container. If the
@@ -137,8 +138,8 @@ type Inspector interface {
 	// is [ErrNotFound].
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	// Follow writes at most that many of the last lines that the container printed, and then its further output, from
-	// one goroutine. It returns nil when the container has ended, and soon after ctx ends. A slow writer delays Follow
-	// alone, never the container, and output MUST NOT be buffered without a bound. If there is no container, the error
+	// one goroutine. It returns nil when the container has ended, and soon after ctx ends. A slow writer delays only
+	// Follow, never the container, and output MUST NOT be buffered without a bound. If there is no container, the error
 	// is [ErrNotFound].
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
 	// Stats returns the resource usage of the workspace's running container. Like Look, it MUST NOT count as use. If no
@@ -151,12 +152,12 @@ type Inspector interface {
 	// [ErrNotFound], and if it is frozen, [ErrFrozen]: nothing happens in it. Any other error means that nothing is
 	// known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
-	// Usage counts the content of those homes, for at most about limit. Homes that do not exist or cannot be counted
-	// are not in the map. It MUST NOT delay a container or a job that starts on a home, nor the removal of the home. It
-	// MUST NOT change anything in the home, nor count as use.
+	// Usage counts the content of those homes, and takes at most about limit. Homes that do not exist or cannot be
+	// counted are not in the map. It MUST NOT delay a container or a job that starts on a home, nor the removal of the
+	// home. It MUST NOT change anything in the home, nor count as use.
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
 	// Disk returns how full the disk of the home volumes is. It may be called every half minute, and the answer may be
-	// that old. If there is no such disk, the error is [ErrUnknownDisk].
+	// half a minute old. If there is no such disk, the error is [ErrUnknownDisk].
 	Disk(ctx context.Context) (Disk, error)
 }
 
@@ -171,14 +172,15 @@ type Objects interface {
 	Remove(ctx context.Context, o Object) error
 }
 
-// Freezer stops the processes of a container where they are, and resumes them. A frozen container takes no processor
+// Freezer suspends the processes of a container where they are, and resumes them. A frozen container takes no processor
 // time and keeps its memory, its address and its connections: data that arrives waits in the kernel. Containers reports
-// it as Running with [workspace.HealthPaused] and its endpoint, and after a thaw as before: freezing makes a container
-// neither unhealthy nor starting. If one change follows another immediately, an engine may show the second late, and
-// sends an event when it does. A caller that needs a container thawed therefore repeats Thaw until Containers shows it.
+// it as Running with [workspace.HealthPaused] and its endpoint, and after a thaw reports the state from before:
+// freezing makes a container neither unhealthy nor starting. If one change follows another immediately, an engine may
+// show the second late, and sends an event when it does. A caller that needs a container thawed therefore repeats Thaw
+// until Containers shows it.
 //
-// Otherwise only an administrator freezes a container, and Thaw ends that as well. When the engine itself restarts, a
-// frozen container stays frozen or ends; observations show which.
+// Apart from this interface, only an administrator freezes a container, and Thaw ends that as well. When the engine
+// itself restarts, a frozen container stays frozen or ends; observations show which.
 type Freezer interface {
 	// Freeze freezes the workspace's container that started at that time, as Containers reports it; see [SameStart]. If
 	// that container is frozen already, has ended or was replaced, Freeze does nothing. When it returns, none of the
@@ -206,16 +208,16 @@ type Images interface {
 
 	// Pull pulls an image that Start or StartJob has reported missing, and reports its progress in bytes. done never
 	// shrinks, and total grows while the size becomes known. A concurrent Pull of the same image MAY share the work.
-	// Pull calls progress from one goroutine at a time. A registry that refuses or lacks the image, and an invalid
-	// reference, are ImagePullFailed. A transient error is a [workspace.PendingError] that waits for WaitPullingImage,
-	// with its cause.
+	// Pull calls progress from one goroutine at a time. If the registry refuses or lacks the image, or the reference is
+	// invalid, the error is ImagePullFailed. A transient error is a [workspace.PendingError] that waits for
+	// WaitPullingImage, with its cause.
 	Pull(ctx context.Context, image string, progress func(done, total int64)) error
 }
 
 // VolumeSpec describes a home volume to create.
 type VolumeSpec struct {
 	ID workspace.ID
-	// OpID is the operation that creates the volume. Volumes of earlier releases have none.
+	// OpID is the operation that creates the volume. Volumes of earlier releases have no such label.
 	OpID string
 	// Owner is as in [StartSpec].
 	Owner string
@@ -227,8 +229,8 @@ func (s VolumeSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOw
 // StartSpec describes a workspace's container to start.
 type StartSpec struct {
 	ID workspace.ID
-	// Owner is the id of the workspace's user. It becomes a label, by which operators account for costs. Nothing
-	// depends on it: objects of earlier releases lack it, and a container without it is equivalent.
+	// Owner is the id of the workspace's user. It becomes a label, which operators use to account for costs. Nothing
+	// depends on it: objects of earlier releases lack it, and a container without it counts as equal.
 	Owner string
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
@@ -247,7 +249,7 @@ type StartSpec struct {
 	// slot that does not run. If something else has the address, the error is [ErrAddressInUse]. 0 lets the backend
 	// choose.
 	Slot int64
-	// Term identifies the leader's term that starts the container, such as "coordinator/3:17". It becomes a label, by
+	// Term identifies the leader's term that starts the container, such as "coordinator/3:17". It becomes a label, with
 	// which tests prove which leader acted.
 	Term string
 }
@@ -256,7 +258,7 @@ type StartSpec struct {
 func (s StartSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOwner(s.Owner)) }
 
 // Pool is a range of addresses: Size numbers, beginning with First. Overlapping pools of one name share addresses. A
-// number means the same address forever.
+// number always means the same address.
 type Pool struct {
 	Name        string
 	First, Size int64

@@ -31,7 +31,7 @@ import (
 // Limit is something that a store does not do. caddymodule/docs/s3.md describes the consequences for archives.
 type Limit string
 
-// The limits of stores with which archives still work.
+// The limits with which archives still work.
 const (
 	// NoListOfUploads: unfinished uploads are not listed correctly; the remains of a killed job stay until the store
 	// removes them.
@@ -71,7 +71,8 @@ func TestStore(t *testing.T, empty func(testing.TB) devenv.ObjectStore, limits .
 	}
 }
 
-// limited checks that a limit is as declared: broken reports whether the store shows it.
+// limited checks that the store has a limit exactly if the limit is declared. broken reports whether the store shows
+// it.
 func (s suite) limited(limit Limit, broken bool, format string, args ...any) {
 	s.Helper()
 	if said := slices.Contains(s.limits, limit); broken != said {
@@ -265,7 +266,7 @@ func (s suite) listing() {
 	if found, _ := list("archives/none/"); len(found) != 0 {
 		s.Errorf("below nothing: %q", found)
 	}
-	// A thousand in one request, like the garbage collection.
+	// This deletes a thousand objects in one request, like the garbage collection.
 	objects := make([]types.ObjectIdentifier, 1000)
 	for i := range objects {
 		objects[i].Key = &want[i]
