@@ -18,7 +18,7 @@ type examine struct {
 	settings command.Settings
 }
 
-// Caddy calls Handle once its servers serve requests.
+// Handle starts the examination when Caddy reports that its servers serve requests.
 func (e examine) Handle(context.Context, caddy.Event) error {
 	if !e.app.first {
 		return nil

@@ -10,14 +10,14 @@ import (
 // Executor runs commands in workspaces' containers, for the workspaces' users. The controller never calls it.
 type Executor interface {
 	// Exec runs a command in the workspace's running container, as the container's user and in its folder. It writes
-	// the output as it comes, from one goroutine. A slow writer holds the command up; output MUST NOT be buffered
+	// the output as it comes, from one goroutine. A slow writer slows the command down; output MUST NOT be buffered
 	// without a bound. Exec returns the exit code: 126 or 127 for a command that cannot start, with the reason in the
 	// output.
 	//
-	// If no container runs, the error is [ErrNotFound], and if it is frozen, [ErrFrozen]; then nothing of the input was
-	// read. A command whose container freezes resumes after the thaw, and so does Exec. Any other error means that the
-	// command's end is unknown. When ctx ends, Exec returns soon, and the command's input ends. The command keeps
-	// running, because no engine can end it.
+	// If no container runs, the error is [ErrNotFound], and if it is frozen, [ErrFrozen]; in both cases none of the
+	// input was read. If the container is frozen while the command runs, the command and Exec resume after the thaw.
+	// Any other error means that the command's end is unknown. When ctx ends, Exec returns soon, and the command's
+	// input ends. The command keeps running, because no engine can end it.
 	Exec(ctx context.Context, id workspace.ID, c Command, stdout, stderr io.Writer) (exitCode int, err error)
 }
 
@@ -26,8 +26,8 @@ type Command struct {
 	// Words are the program and its arguments.
 	Words []string
 	// Stdin is the command's input, or nil. It is read as fast as the command reads it, and MUST NOT be buffered
-	// without a bound. Its end ends the command's input, while the output continues; the input of a terminal has no
-	// end. Exec may return during a Read, which the caller must end.
+	// without a bound. When it ends, the command's input ends, while the output continues; the input of a terminal has
+	// no end. Exec may return during a Read; the caller must then end the Read.
 	Stdin io.Reader
 	// Terminal is the terminal in which the command runs, or nil. Its output goes to stdout.
 	Terminal *Terminal
@@ -37,7 +37,7 @@ type Command struct {
 type Terminal struct {
 	// Type is the value of TERM; empty lets the engine choose.
 	Type string
-	// Size is the initial size, and Resized sends each further one; nil if there is none.
+	// Size is the initial size. Resized sends each further size; it is nil if there is none.
 	Size    Size
 	Resized <-chan Size
 }

@@ -22,8 +22,8 @@ type JobSpec struct {
 	OpID string
 	// Owner and Term are as in [StartSpec].
 	Owner, Term string
-	// Env is the job's environment, NAME=value: the address of the archive and how to reach it. It is no secret,
-	// because engines show it to every client.
+	// Env is the job's environment, NAME=value: the address of the archive and how to reach it. It must not contain
+	// secrets, because engines show it to every client.
 	Env []string
 	// Grant is what the job may do with the object store: the JSON of a [contract.Grant]. Before the job starts, the
 	// grant is in the file [contract.GrantPath], which only root and the job's own group may read. It MUST NOT be
@@ -31,7 +31,7 @@ type JobSpec struct {
 	Grant []byte
 }
 
-// commands are the job's arguments.
+// commands are the arguments for each kind of job.
 var commands = map[workspace.JobKind]string{
 	workspace.JobArchive: contract.JobArchive,
 	workspace.JobRestore: contract.JobRestore,
@@ -40,7 +40,7 @@ var commands = map[workspace.JobKind]string{
 var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Validate refuses values that cannot become a container's name or environment. Its errors never repeat the
-// environment; an engine's might.
+// environment, which an engine's errors might do.
 func (s JobSpec) Validate() error {
 	if err := errors.Join(CheckID(s.ID), checkOwner(s.Owner)); err != nil {
 		return err
@@ -104,7 +104,8 @@ type JobEnd struct {
 func Signalled(code int) bool { return code == killed || code == terminated }
 
 // The exit codes of SIGKILL and SIGTERM, and of a container whose end the engine missed, because its host lost power or
-// the engine was killed together with it. No storage job ends with that code by itself; a workspace's program may.
+// the engine was killed together with it. No storage job ends with the last of these codes by itself, but a workspace's
+// program may.
 const (
 	killed     = 128 + 9
 	terminated = 128 + 15
@@ -156,8 +157,8 @@ func (e JobEnd) Outcome() workspace.Job {
 		job.Message = "the disk is full: " + job.Message
 	}
 	if found && result.Contract != contract.Version {
-		// The meaning of its code and message is unknown. A job that has succeeded counts as such: its archive or home
-		// is checked in any case.
+		// The meaning of the job's code and message is unknown. A job that reports success counts as successful: its
+		// archive or home is checked in any case.
 		wrong := &contract.VersionError{Image: e.Image, Version: result.Contract}
 		job = workspace.Job{State: workspace.JobFailed, Reason: workspace.ReasonActionFailed, Unfit: true,
 			Message: wrong.Error() + "; it says: " + job.Message}

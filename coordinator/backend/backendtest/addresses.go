@@ -11,7 +11,7 @@ import (
 )
 
 // testAddresses checks that a container has the address of its slot and that no other container has that address at the
-// same time. A slot means the same address to every process at any time.
+// same time. For every process, a slot always means the same address.
 func testAddresses(t *testing.T, f Fixture) {
 	b, ctx, one, two := f.New(t, Installation()), Context(t), newID(), newID()
 	if b.Addresses == nil {
@@ -68,7 +68,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	}
 }
 
-// testGivenAddresses checks an engine that chooses the addresses itself, regardless of the requested slot.
+// testGivenAddresses is for an engine that chooses the addresses itself: the requested slot makes no difference.
 func testGivenAddresses(t *testing.T, b backend.Backend) {
 	ctx, one, two := Context(t), newID(), newID()
 	for _, id := range []workspace.ID{one, two} {

@@ -22,7 +22,7 @@ import (
 // line, alternately on both streams. ExecInput prints the number of bytes in its input, and ExecEcho prints its input.
 // ExecFlood prints endlessly. ExecServe listens on a port and prints nothing. ExecTerminal prints TERM and the size of
 // its terminal and each further size, one per line, then the first line of its input in quotes, and exits with 3.
-// ExecHungUp prints whether such a terminal has hung up.
+// ExecHungUp prints whether the terminal of an ExecTerminal has hung up.
 const (
 	ExecProgram  = "/testworkspace"
 	ExecPrint    = "exec"
@@ -34,7 +34,7 @@ const (
 	ExecHungUp   = "hungup"
 )
 
-// longWord does not fit into one message of any engine.
+// longWord is too long for a single message of any engine.
 var longWord = strings.Repeat("한글 x%", 6_000)
 
 func testExec(t *testing.T, f Fixture) {
@@ -74,8 +74,8 @@ func testExec(t *testing.T, f Fixture) {
 	}
 	missing("another installation's container", f.New(t, Installation()))
 
-	// A reader that accepts nothing blocks the command. The end of the request ends the call, even while the command
-	// prints nothing.
+	// A reader that accepts nothing blocks the command. The call ends with its request, even while the command prints
+	// nothing.
 	stop, cancel := context.WithCancel(ctx)
 	slow := &stuck{begun: make(chan struct{}), ended: stop.Done()}
 	flood := inBackground(stop, b, id, slow, ExecProgram, ExecFlood)
@@ -104,12 +104,12 @@ func testExec(t *testing.T, f Fixture) {
 	missing("a container that is gone", b)
 }
 
-// maxAhead is a bound on the input that an engine and the systems in between may buffer before the command reads it, in
-// bytes. It is far more than they buffer, and far less than the memory.
+// maxAhead bounds the input that an engine and the systems in between may buffer before the command reads it, in bytes.
+// It is far more than they buffer, and far less than the host's memory.
 const maxAhead = 64 << 20
 
 // testExecInput checks that the input arrives completely and in order, as fast as the command reads it, and that the
-// command sees its end while it still prints.
+// command sees the end of its input while it still prints.
 func testExecInput(t *testing.T, f Fixture) {
 	id := newID()
 	b, ctx := f.New(t, Installation()), Context(t)
@@ -171,7 +171,7 @@ func testExecInput(t *testing.T, f Fixture) {
 	must(t, b.Delete(ctx, id))
 }
 
-// endless is endless input that counts how much is read.
+// endless is endless input that counts how much of it is read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -245,7 +245,7 @@ func testTerminal(t *testing.T, f Fixture) {
 		t.Error("a terminal that was left has ended well")
 	}
 	wait.Until(t, "the terminal hangs up", hungUp)
-	// A terminal shows that its program cannot be started.
+	// If a program cannot be started, its terminal shows that.
 	var out bytes.Buffer
 	code, err := b.Exec(ctx, id, backend.Command{
 		Words: []string{"/no/such/program"}, Stdin: strings.NewReader(""), Terminal: &backend.Terminal{Size: backend.Size{Columns: 80, Rows: 24}},
@@ -268,7 +268,7 @@ func inBackground(ctx context.Context, b backend.Backend, id workspace.ID, out i
 	return ended
 }
 
-// gone is a writer whose reader is gone.
+// gone is a writer whose reader no longer exists.
 type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

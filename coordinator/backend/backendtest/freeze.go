@@ -41,7 +41,7 @@ func testFrozen(t *testing.T, f Fixture) {
 	}
 }
 
-// frozen freezes the container of a running workspace and returns its state before.
+// frozen freezes the container of a running workspace and returns the state that it had before.
 func frozen(t *testing.T, b backend.Backend, id workspace.ID) workspace.Container {
 	t.Helper()
 	was, _ := containerOf(t, b, id)
@@ -54,7 +54,7 @@ func frozen(t *testing.T, b backend.Backend, id workspace.ID) workspace.Containe
 	return was
 }
 
-// thawed thaws the container and waits until its state is the former one. An engine may list the change late.
+// thawed thaws the container and waits until it has its former state again. An engine may list the change late.
 func thawed(t *testing.T, b backend.Backend, id workspace.ID, was workspace.Container) {
 	t.Helper()
 	must(t, b.Freezer.Thaw(Context(t), id))
@@ -145,8 +145,8 @@ func testFrozenIncarnation(t *testing.T, f Fixture) {
 	wantHealth(t, b, id, workspace.HealthPaused)
 }
 
-// testFreezeNotDue checks the cases in which there is nothing to freeze or to thaw, and those without permission to do
-// it.
+// testFreezeNotDue checks the cases in which there is nothing to freeze or to thaw, and those in which the caller must
+// not change anything.
 func testFreezeNotDue(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	nothing := func(what string) {
@@ -251,7 +251,7 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a request to a frozen workspace: %v, want that it waits", err)
 	}
-	// This request arrives meanwhile, too, and waits longer.
+	// This request arrives while the workspace is frozen, too, and waits longer.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", endpoint)
 	must(t, err)
 	defer conn.Close()
@@ -287,11 +287,11 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	}
 }
 
-// testFrozenInspected checks that no inspection waits for the thaw, and that those that need a running container report
-// that it is frozen.
+// testFrozenInspected checks that no inspection waits for the thaw, and that inspections that need a running container
+// report that it is frozen.
 func testFrozenInspected(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
-	// Far less than the timeout of a test, and far more than any call here takes.
+	// This is far less than the timeout of a test, and far more than any call here takes.
 	ctx, cancel := context.WithTimeout(Context(t), time.Minute)
 	defer cancel()
 	endpoint := started(t, b, id)

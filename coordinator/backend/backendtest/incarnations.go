@@ -35,7 +35,7 @@ func wantNoVolume(t *testing.T, b backend.Backend, id workspace.ID) {
 	}
 }
 
-// testIdentity checks that every client sees the same identity, that of the engine.
+// testIdentity checks that every client sees the same identity: the engine's.
 func testIdentity(t *testing.T, f Fixture) {
 	ctx, installation := Context(t), Installation()
 	first := f.New(t, installation)
@@ -84,7 +84,8 @@ func testDeleteVolumeOfOther(t *testing.T, f Fixture) {
 	wantNoVolume(t, b, id)
 }
 
-// testLegacyVolume checks volumes from before operations were recorded: neither they nor their rows have one.
+// testLegacyVolume checks volumes from before operations were recorded: neither the volumes nor their rows name an
+// operation.
 func testLegacyVolume(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)
@@ -130,8 +131,8 @@ func testLateDelete(t *testing.T, f Fixture) {
 	}
 }
 
-// testDeletesAtOnce deletes the volumes of several workspaces from several processes. An engine may be able to do only
-// one of these at a time.
+// testDeletesAtOnce deletes the volumes of several workspaces from several processes. An engine may be able to delete
+// only one volume at a time.
 func testDeletesAtOnce(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	backends := []backend.Backend{f.New(t, installation), f.New(t, installation), f.New(t, installation)}

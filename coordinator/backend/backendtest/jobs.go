@@ -79,7 +79,7 @@ func testJobOutcomes(t *testing.T, f Fixture) {
 			if got := ended(t, b, id); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
-			// A job with that name exists and is not run again, although it has ended.
+			// A job with that name exists. It has ended, but is not run again.
 			must(t, b.StartJob(ctx, spec))
 			if got := jobs(t, b, id); len(got) != 1 || got[0] != c.want {
 				t.Errorf("after a second StartJob: %+v", got)
@@ -194,8 +194,8 @@ func testStartRefusedDuringJob(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id})) // a job that has ended does not prevent a start
 }
 
-// testStartAgainstJob has two leaders, one of them deposed, start a container and a job at the same time. The two must
-// never run together.
+// testStartAgainstJob lets two leaders, one of them deposed, start a container and a job at the same time. The
+// container and the job must never run together.
 func testStartAgainstJob(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	one, two := f.New(t, installation), f.New(t, installation)
@@ -228,8 +228,8 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	}
 }
 
-// testGrant checks that the job finds its grant before it does anything, and that nothing else finds it: the grant is
-// not part of anything that the engine's API shows, and the next job does not find it.
+// testGrant checks that the job finds its grant before it does anything, and that nothing else finds the grant: nothing
+// that the engine's API shows contains it, and the next job does not find it.
 func testGrant(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)
@@ -292,8 +292,8 @@ func testEnvironmentStaysSecret(t *testing.T, f Fixture) {
 	}
 }
 
-// testJobProgress checks that the reported progress changes exactly when the job makes progress, so it must contain
-// counters and no times.
+// testJobProgress checks that the reported progress changes exactly when the job makes progress. It must therefore
+// contain counters and no times.
 func testJobProgress(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))

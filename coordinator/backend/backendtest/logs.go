@@ -138,7 +138,7 @@ func testPorts(t *testing.T, f Fixture) {
 	if before.Processes < 1 || !slices.Equal(before.Ports, []int{8080}) {
 		t.Errorf("%d processes, ports %v", before.Processes, before.Ports)
 	}
-	// If the kernel's counters for the container are visible from inside, they are known.
+	// The kernel's counters for the container are known if they are visible from inside.
 	if count.Len() > 0 && (before.Memory < 0 || before.CPU < 0) || before.Memory == 0 || before.CPU == 0 {
 		t.Errorf("the container sees %q, the backend %+v", &count, before)
 	}

@@ -74,7 +74,7 @@ func testObjects(t *testing.T, f Fixture) {
 	}
 }
 
-// testRemoveKeepsSuccessor replaces an orphan with an object that is in use, between the listing and the command.
+// testRemoveKeepsSuccessor replaces an orphan with an object that is in use, after the listing and before the command.
 func testRemoveKeepsSuccessor(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	started(t, b, id)

@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pauses is how often a container is paused: an event arrives before the listing shows its effect only now and then.
+// pauses is how often a container is paused: only now and then does an event arrive before the listing shows its
+// effect.
 const pauses = 20
 
 // testPauseEvents checks that the listing shows a paused or resumed container as soon as the event arrives, whoever
@@ -37,7 +38,7 @@ func testPauseEvents(t *testing.T, f Fixture) {
 		}
 	}()
 	defer func() { cancel(); <-ended }()
-	// Events are not counted: hints may be repeated, as those of the last second are, and the listing after an event
+	// Events are not counted: hints may be repeated, as are those of the last second, and the listing after an event
 	// may already show a later step. But a step whose own event arrives before the listing shows it has no other event.
 	shows := func(n int, want workspace.Health) {
 		t.Helper()

@@ -29,7 +29,7 @@ func testStartAsSpecified(t *testing.T, f Fixture) {
 	if all[id].BasePath != spec.BasePath || all[id].Endpoint != endpoint {
 		t.Errorf("the bulk listing says %+v", all[id])
 	}
-	// Another name or image applies at the next start: people may be working in this container.
+	// Another name or image takes effect at the next start: people may be working in this container.
 	spec.Env, spec.Hostname, spec.BasePath = []string{"CODEHUB_TEST=other"}, "other", ""
 	must(t, b.Start(ctx, spec))
 	if c, _ := containerOf(t, b, id); c.BasePath == "" || c.Endpoint != endpoint {

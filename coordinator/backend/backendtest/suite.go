@@ -29,8 +29,8 @@ import (
 // end of t.
 type Fixture interface {
 	// New returns a backend of that installation, with addresses that can be chosen if the implementation supports
-	// that. Its default image and job image run the program in testworkspace. Two backends of one installation are like
-	// two processes.
+	// that. Its default image and job image run the program in testworkspace. Two backends of one installation behave
+	// like two processes.
 	New(t *testing.T, installation string) backend.Backend
 	// UnlabeledContainer and UnlabeledVolume create an object that has the name of the workspace's own, but no labels.
 	// The container mounts no volume.
@@ -55,11 +55,11 @@ type Fixture interface {
 	ShellImage(t *testing.T) string
 	// Pause pauses the workspace's container, as an administrator would. It reports false if the engine cannot pause.
 	Pause(t *testing.T, id workspace.ID) bool
-	// Break makes the engine fail until repair is called, only for requests about the ended container or the jobs of
-	// that workspace. ends is false if listings include how a container ended, so that only the jobs are affected.
+	// Break makes the engine fail until repair is called, but only for requests about that workspace's ended container
+	// or its jobs. ends is false if listings include how a container ended, so that only the jobs are affected.
 	Break(t *testing.T, id workspace.ID) (ends bool, repair func())
 	// Hold returns a backend whose requests to delete a volume are held back on their way to the engine. held receives
-	// for each of them, and release forwards them all.
+	// a value for each of them, and release forwards them all.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
 	// JobReport is everything that the engine's API shows about the workspace's jobs: their description, environment,
 	// labels and output.
@@ -131,8 +131,8 @@ var tests = map[string]func(*testing.T, Fixture){
 // Run runs the suite.
 func Run(t *testing.T, f Fixture) { run(t, f, slices.Sorted(maps.Keys(tests))) }
 
-// RunThird runs a random third of the suite, or all of it with [seed.All]. It is for a further way in which an
-// implementation can run containers.
+// RunThird runs a random third of the suite, or all of it with [seed.All]. It is meant for an additional way in which
+// an implementation can run containers.
 func RunThird(t *testing.T, f Fixture) {
 	run(t, f, seed.Third(t, slices.Sorted(maps.Keys(tests))))
 }
@@ -248,7 +248,7 @@ func jobs(t *testing.T, b backend.Backend, id workspace.ID) []workspace.Job {
 	return begun(all[id])
 }
 
-// begun removes what a started job still waits for: whether it already runs depends on the engine.
+// begun omits what the jobs still wait for: whether a started job already runs depends on the engine.
 func begun(all []workspace.Job) []workspace.Job {
 	for i := range all {
 		all[i].Pending = nil

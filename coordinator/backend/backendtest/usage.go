@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// testUsage checks that homes are counted while they are in use, and can be used and deleted meanwhile.
+// testUsage checks that homes are counted while they are in use, and can be used and deleted while they are counted.
 func testUsage(t *testing.T, f Fixture) {
 	b, ctx, used, empty := f.New(t, Installation()), Context(t), newID(), newID()
 	if !b.LocalHomes {
@@ -72,7 +72,7 @@ func testDisk(t *testing.T, f Fixture) {
 	}
 }
 
-// testMemory checks that the reported memory of the host is plausible, also while a container exists.
+// testMemory checks that the reported memory of the host is plausible while a container exists.
 func testMemory(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	if b.Memory == nil {

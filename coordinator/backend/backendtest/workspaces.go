@@ -172,8 +172,8 @@ func testImageMissing(t *testing.T, f Fixture) {
 	must(t, b.Start(ctx, backend.StartSpec{ID: id}))
 }
 
-// testImageNotPulled checks that Start does not fail if the image cannot be pulled. The listing says what the container
-// waits for, and that an invalid name will never be pulled. A container that waits can be deleted.
+// testImageNotPulled checks that Start does not fail if the image cannot be pulled. The listing reports what the
+// container waits for, and that an invalid name will never be pulled. A container that waits can be deleted.
 func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	id, ctx := newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -198,7 +198,7 @@ func testImageNotPulled(t *testing.T, f Fixture, b backend.Backend) {
 	}
 }
 
-// testImagePulled has two workspaces wait for the same image.
+// testImagePulled lets two workspaces wait for the same image.
 func testImagePulled(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	if b.Images == nil {
@@ -273,8 +273,8 @@ func testPaused(t *testing.T, f Fixture) {
 	}
 }
 
-// testOneObjectUnknown checks that the listings include the other workspaces if the engine fails to describe one of
-// them (SPEC 2).
+// testOneObjectUnknown checks that the listings still include all other workspaces if the engine fails to describe one
+// of them (SPEC 2).
 func testOneObjectUnknown(t *testing.T, f Fixture) {
 	installation, ctx := Installation(), Context(t)
 	b := f.New(t, installation)
@@ -308,7 +308,7 @@ func testOneObjectUnknown(t *testing.T, f Fixture) {
 	}
 }
 
-// testTerms checks that another term does not replace a container.
+// testTerms checks that a container is not replaced because of another term.
 func testTerms(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -402,7 +402,8 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 	}
 }
 
-// testTwoInstallations checks two installations that share an engine, when one is asked for a workspace of the other.
+// testTwoInstallations checks that, of two installations on one engine, neither touches a workspace of the other when
+// asked about it.
 func testTwoInstallations(t *testing.T, f Fixture) {
 	mine, theirs, ctx := f.New(t, Installation()), f.New(t, Installation()), Context(t)
 	id, theirsOnly := newID(), newID()
@@ -535,8 +536,8 @@ func testEvents(t *testing.T, f Fixture) {
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
 	events, err := b.Events(ctx)
 	must(t, err)
-	// hint waits for an event after which the listing shows the change. An engine may send more events than one for
-	// each change, but must send the one that matters.
+	// hint waits for an event after which the listing shows the change. An engine may send more than one event for each
+	// change, but must send one after which the listing shows it.
 	hint := func(what string, shows func() bool) {
 		t.Helper()
 		for timeout := time.After(wait.Timeout); ; {

@@ -1,5 +1,5 @@
-// Package check defines the checks of `caddy codehub doctor`: a row of a table, and a finding. Each backend has its own
-// table; the command has the rows that concern no backend.
+// Package check defines the checks of `caddy codehub doctor`: the rows of a table, and their findings. Each backend has
+// its own table; the command has the rows that concern no backend.
 //
 // It owns the order in which rows run, and the result of a row whose prerequisite failed. It must not know the
 // subjects of the checks.
@@ -58,7 +58,7 @@ func finding(l Level, remedy, format string, args []any) Finding {
 // Row is one check.
 type Row struct {
 	Name string
-	// Needs is the row before this one without which this one makes no sense, or "".
+	// Needs is an earlier row without which this one makes no sense, or "".
 	Needs string
 	// Run returns the findings, or an error if the answer is unknown.
 	Run func(ctx context.Context) ([]Finding, error)
@@ -98,7 +98,7 @@ func (r Row) try(ctx context.Context) ([]Finding, error) {
 	return r.Run(ctx)
 }
 
-// Clock compares the clock of a server, which was asked between two moments, with this machine's clock.
+// Clock compares a server's clock with this machine's. The server was asked for its time between the two moments.
 func Clock(server string, before, theirs, after time.Time) Finding {
 	skew := clock.Skew(before, theirs, after).Abs()
 	if skew > clock.LargestSkew {

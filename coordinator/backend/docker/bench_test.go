@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestStartOverhead compares Start with the two engine calls that it needs at least, alternating, on the same network
+// TestStartOverhead compares Start with the minimum, two engine calls. It alternates between them, on the same network
 // and with the same settings. It prints the medians, and fails only if Start takes more than twice as long.
 func TestStartOverhead(t *testing.T) {
 	e := newEngine(t)

@@ -88,7 +88,8 @@ func volumesOf(paths ...string) map[string]struct{} {
 	return all
 }
 
-// TestVolumesOfAnImage: an image may declare any volumes. The files in the home stay, and the home is the only volume.
+// TestVolumesOfAnImage: whatever volumes an image declares, the files in the home stay, and the home is the only
+// volume.
 func TestVolumesOfAnImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -144,7 +145,7 @@ func TestVolumesOfAnImage(t *testing.T) {
 }
 
 // TestVolumeOfAnotherImage: a home with files gets an image that declares a volume and a working folder in it. The
-// folders belong to the user. Existing files under these names stay.
+// folders belong to the user. Existing files with these names stay.
 func TestVolumeOfAnotherImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -167,7 +168,7 @@ func TestVolumeOfAnotherImage(t *testing.T) {
 }
 
 // TestDeclarations: an image declares a user, a working folder, HOME, a stop signal, a shell and labels that look like
-// ours. The home stays in its place, and the labels are ignored.
+// ours. The home stays where it is, and the labels are ignored.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -210,7 +211,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// withoutLoading refuses each request to load an image, as a proxy before an engine may do.
+// withoutLoading refuses each request to load an image, as a proxy in front of an engine may do.
 func withoutLoading(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(req.URL.Path, "/images/load") {
@@ -228,7 +229,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // TestVolumesThatCannotBeLeftOut: the engine refuses the image without its volumes. No workspace starts if a volume
-// would hide files, even through a link, and the error names the volume. With volumes elsewhere it starts.
+// would hide files, even through a link, and the error names the volume. If its volumes are elsewhere, the workspace
+// starts.
 func TestVolumesThatCannotBeLeftOut(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.Transport = withoutLoading })
@@ -294,7 +296,7 @@ func TestImageWithoutVolumesIsPruned(t *testing.T) {
 		}
 		r.run(id, ref)
 	}
-	// Without the original it cannot be created.
+	// Without the original, the image cannot be created.
 	r.must(r.backend.Delete(t.Context(), id))
 	_, err = r.api.ImageRemove(t.Context(), ref, image.RemoveOptions{})
 	r.must(err)

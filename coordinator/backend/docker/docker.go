@@ -8,8 +8,8 @@
 // container may be created, and which others must not run beside it.
 //
 // Every object it creates has labels: the installation, the workspace, the kind of object, and for a job its operation.
-// Names only find an object. Its labels decide who owns it: an object without the right labels is neither listed nor
-// changed nor removed (SPEC 12.8).
+// Names only find an object. The object's labels decide who owns it: an object without the right labels is neither
+// listed nor changed nor removed (SPEC 12.8).
 //
 // When a container's volume does not exist, Docker creates an empty one together with the container. Containers are
 // therefore created with a label for such a volume, and started only after an inspection has shown that their volume

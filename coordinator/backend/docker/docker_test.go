@@ -72,7 +72,7 @@ func (e *engine) New(t *testing.T, installation string) backend.Backend {
 	return e.open(t, installation)
 }
 
-// open is New, for benchmarks as well.
+// open does the work of New, for benchmarks as well.
 func (e *engine) open(t testing.TB, installation string) backend.Backend {
 	t.Helper()
 	t.Cleanup(func() { e.sweep(t, installation) })
@@ -176,7 +176,7 @@ func (e *engine) ShellImage(t *testing.T) string { return devenv.TestWorkspaceIm
 
 func (e *engine) Pause(t *testing.T, id workspace.ID) bool {
 	t.Helper()
-	// A busy kernel may not freeze in time: the engine then gives up, and the container keeps running.
+	// A busy kernel may take too long to freeze a container: the engine then gives up, and the container keeps running.
 	wait.For(t, "the engine pauses it", func() error { return e.api.ContainerPause(t.Context(), id.ContainerName()) })
 	return true
 }
@@ -220,7 +220,7 @@ func (e *engine) Hold(t *testing.T, installation string) (backend.Backend, <-cha
 	})
 }
 
-// hold returns a backend that delays such requests.
+// hold returns a backend that holds back such requests.
 func (e *engine) hold(t *testing.T, installation string, such func(*http.Request) bool) (backend.Backend, <-chan struct{}, func()) {
 	t.Helper()
 	held, released := make(chan struct{}), make(chan struct{})

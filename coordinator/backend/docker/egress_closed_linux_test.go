@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// waitsFor returns what an actuator waits for: the reason of a wait, "image" for an image that must be pulled, "" after
+// waitsFor returns what an actuator waits for: the reason of the wait, "image" if an image must be pulled, "" after
 // success, and otherwise the error.
 func waitsFor(err error) string {
 	var missing *backend.MissingImageError
@@ -35,7 +35,7 @@ func waitsFor(err error) string {
 	return err.Error()
 }
 
-// hostNetwork lets answer answer requests to create a container in the network of the engine's host.
+// hostNetwork makes answer handle the requests to create a container in the network of the engine's host.
 func (e *engine) hostNetwork(answer func(r *http.Request, body []byte) *http.Response) (end func()) {
 	return e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, "/containers/create") {
@@ -114,7 +114,7 @@ func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 func (*engine) nowhere() string { return "codehub/nowhere:1" }
 
 // TestAutoDecidesOnce: if the rules were ever in force, nothing starts without them, even in another process and after
-// the image was lost. An engine that did not support them gets them once it does.
+// the image was lost. An engine that did not support the rules gets them as soon as it does.
 func TestAutoDecidesOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range unable {
@@ -162,7 +162,7 @@ func TestAutoDecidesOnce(t *testing.T) {
 	}
 }
 
-// TestJobsOfAnotherReleaseAreRefusedByName: they are refused before any of their objects exist.
+// TestJobsOfAnotherReleaseAreRefusedByName: such jobs are refused before any of their objects exist.
 func TestJobsOfAnotherReleaseAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -35,7 +35,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The addresses in the network of TestEgress. The host's own address there is a public one.
+// The addresses in the network of TestEgress. The host's own address in that network is a public one.
 const (
 	outsideHost    = "203.0.113.1"
 	outsidePublic  = "203.0.113.10"
@@ -89,7 +89,7 @@ func outside(t *testing.T) {
 		var err error
 		r.name, err = net.ListenPacket("udp", net.JoinHostPort(nameserver, "53"))
 		r.err = errors.Join(r.err, err)
-		// A web server beside the name server: only the port for names may be open.
+		// This is a web server beside the name server: of that address, only the port for names may be open.
 		l, err := net.Listen("tcp", net.JoinHostPort(nameserver, "80"))
 		r.err = errors.Join(r.err, err)
 		r.web = append(r.web, l)
@@ -134,7 +134,7 @@ func serve(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { s.Close() })
 }
 
-// hostNameserver is the first name server that the engine asks.
+// hostNameserver returns the first name server that the engine asks.
 func hostNameserver(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
@@ -270,8 +270,8 @@ func healthy(address string) error {
 	return err
 }
 
-// TestEgress: what a workspace can reach, tried from inside it, and that the gateway reaches the workspace. Without
-// rules everything is open except other workspaces.
+// TestEgress tries from inside a workspace what it can reach, and checks that the gateway reaches the workspace.
+// Without rules everything is open except other workspaces.
 func TestEgress(t *testing.T) {
 	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceOpen})
@@ -370,7 +370,7 @@ func TestEgress(t *testing.T) {
 	}
 	expect("with exceptions", []string{"private network", "public address of the host"})
 
-	// An operator looks, from a separate container.
+	// An operator checks from a separate container.
 	d, err := doctor.New(e.options(installation))
 	must(t, err)
 	defer d.Close()
@@ -419,7 +419,7 @@ func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	}
 }
 
-// TestDiskLimitsRefused: the test's engine is on a file system without project quotas. It must not run workspaces
+// TestDiskLimitsRefused: the test's engine is on a file system without project quotas. Workspaces must not run there
 // without the limits that the settings promise.
 func TestDiskLimitsRefused(t *testing.T) {
 	t.Parallel()

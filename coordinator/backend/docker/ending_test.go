@@ -14,10 +14,10 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker"
 )
 
-// The programs below are shell commands. Once they listen to their signal they create the file /tmp/up-WORD.
+// The programs below are shell commands. Once they handle their signal, they create the file /tmp/up-WORD.
 const forever = `; while :; do sleep 0.1; done`
 
-// ends is a program that, so many seconds after the signal, writes the word into ~/ends and ends.
+// ends returns a program that writes the word into ~/ends and ends, the given number of seconds after the signal.
 func ends(word, signal, after string) string {
 	return fmt.Sprintf(`trap 'sleep %s; echo %s >>/home/coder/ends; exit 0' %s; touch /tmp/up-%s`, after, word, signal, word) + forever
 }
@@ -27,7 +27,7 @@ func deaf(signals string) string {
 	return fmt.Sprintf(`trap '' %s; touch /tmp/up-deaf`, signals) + forever
 }
 
-// detached is a command that leaves the program behind in its own session.
+// detached returns a command that leaves the program running in a session of its own.
 func detached(program string) string {
 	return fmt.Sprintf("setsid sh -c '%s' </dev/null >/dev/null 2>&1 &\n", strings.ReplaceAll(program, "'", `'\''`))
 }
@@ -96,8 +96,8 @@ func TestAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestTerminalIsAskedToEnd: the program in a terminal has its time, and then the shell ends as if the terminal was
-// closed.
+// TestTerminalIsAskedToEnd: the program in a terminal gets its time, and then the shell ends as if the terminal had
+// been closed.
 func TestTerminalIsAskedToEnd(t *testing.T) {
 	t.Parallel()
 	const grace = time.Minute
@@ -151,7 +151,7 @@ while kill -0 $! 2>/dev/null; do wait $!; done
 	}
 }
 
-// TestAskedWithinTheTimeThatIsLeft: however long programs may take, there is time left to remove the container.
+// TestAskedWithinTheTimeThatIsLeft: however long programs may take, enough time remains to remove the container.
 func TestAskedWithinTheTimeThatIsLeft(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.StopGrace = time.Minute })

@@ -214,7 +214,8 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	}
 	must(t, b.Delete(t.Context(), id))
 
-	// A process died before it started the job, perhaps while it wrote the grant: the next one brings another grant.
+	// A process died before it started the job, perhaps while it wrote the grant: the next process writes another
+	// grant.
 	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}, Grant: []byte("new")}
 	labels[spec.LabelKind], labels[spec.LabelOp], labels[spec.LabelJob] = spec.KindJob, job.OpID, string(job.Kind)
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
@@ -263,7 +264,7 @@ func TestVolumeCreatedByTheEngine(t *testing.T) {
 	}
 }
 
-// TestJobContainer checks a storage job's limits at the engine, and that only the home remains of it.
+// TestJobContainer checks a storage job's limits at the engine, and that only the home remains after it.
 func TestJobContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -277,8 +278,8 @@ func TestJobContainer(t *testing.T) {
 	if !slices.Equal(c.HostConfig.CapAdd, []string{"CAP_DAC_READ_SEARCH"}) && !slices.Equal(c.HostConfig.CapAdd, []string{"DAC_READ_SEARCH"}) {
 		t.Errorf("an archive job has the capabilities %v", c.HostConfig.CapAdd)
 	}
-	// It yields to workspaces: the engine has accepted its shares of the processors and of the disk, or said that it
-	// does not support them.
+	// The job yields to workspaces: the engine has accepted its shares of the processors and of the disk, or has
+	// reported that it does not support them.
 	info, err := e.api.Info(t.Context())
 	must(t, err)
 	if info.CPUShares && (c.HostConfig.CPUShares == 0 || c.HostConfig.CPUShares >= 1024) {
@@ -327,8 +328,8 @@ func TestJobContainer(t *testing.T) {
 	}
 }
 
-// weightsDiscarded reports whether the engine cannot weigh the disk: it says so when a container is created, and
-// ignores the weight.
+// weightsDiscarded reports whether the engine does not support weights for the disk: it then ignores the weight, and
+// says so when a container is created.
 func weightsDiscarded(t *testing.T, e *engine) bool {
 	t.Helper()
 	c, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image},

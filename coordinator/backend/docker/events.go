@@ -19,7 +19,7 @@ import (
 // their health. The stream ends when the engine stops or hangs. A stream without events would not show that, so after a
 // quiet time it pings the engine. When the stream ends, the caller observes everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
-	// The client reports a failed subscription only as the end of the stream. Ping first, so that the caller gets an
+	// The client reports a failed subscription only as the end of the stream. So ping first, to give the caller an
 	// error.
 	if err := d.api.Answers(ctx); err != nil {
 		return nil, engine.Wrap("listening for events", err)
@@ -32,8 +32,8 @@ func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 		events.ActionPause, events.ActionUnPause, events.ActionHealthStatus} {
 		args.Add("event", string(action))
 	}
-	// The engine answers just before it begins to listen. Asking for the last second as well leaves no gap. Hints may
-	// be repeated.
+	// The engine answers just before it begins to collect events. Asking for the last second as well leaves no gap.
+	// Hints may be repeated.
 	now, err := d.api.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -102,8 +102,8 @@ func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, faile
 // settleLimit bounds how long a change may stay invisible because the engine still works on the container.
 const settleLimit = 5 * time.Second
 
-// settle returns once listings show the change that an event reported. After the end of a container, the engine
-// unmounts and disconnects it, which takes up to a second on a busy host. After a pause, it writes the container's
+// settle returns once listings show the change that an event reported. After a container has ended, the engine unmounts
+// its files and disconnects it, which takes up to a second on a busy host. After a pause, it writes the container's
 // state to its disk. It sends no further event, but answers about the container only when it is done.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)

@@ -70,8 +70,8 @@ func (d *Docker) exec(
 	return d.exitCode(ctx, made.ID, doing)
 }
 
-// input sends the command's input, and its end. It stops with the connection; input that the command no longer reads is
-// lost.
+// input sends the command's input, and its end. It stops when the connection does; input that the command no longer
+// reads is lost.
 func input(attached types.HijackedResponse, command backend.Command) {
 	_, _ = io.Copy(attached.Conn, command.Stdin)
 	if command.Terminal == nil {
@@ -79,8 +79,8 @@ func input(attached types.HijackedResponse, command backend.Command) {
 	}
 }
 
-// resize sends a terminal's sizes, including the first: engines before API 1.42 take none when a command starts. A size
-// that the engine refuses, perhaps because the command has just ended, is ignored.
+// resize sends a terminal's sizes, including the first: engines before API 1.42 accept no size when a command starts. A
+// size that the engine refuses, perhaps because the command has just ended, is ignored.
 func (d *Docker) resize(ctx context.Context, execID string, t *backend.Terminal) {
 	for size := t.Size; ; {
 		_ = d.api.ContainerExecResize(ctx, execID, container.ResizeOptions{Width: uint(size.Columns), Height: uint(size.Rows)})

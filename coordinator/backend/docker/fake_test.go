@@ -17,7 +17,7 @@ import (
 
 var versionPrefix = regexp.MustCompile(`^/v[0-9.]+`)
 
-// fakeEngine is an engine that does what a real one does not do on demand: have another version or id, or fail. It
+// fakeEngine is an engine that does on demand what a real one does not: it has another version or id, or fails. It
 // answers only the requests in answers, by method and path.
 type fakeEngine struct {
 	host    string // in the form of DOCKER_HOST

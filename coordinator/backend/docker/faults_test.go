@@ -31,7 +31,8 @@ func unreachable(t *testing.T, err error, contains string) {
 	}
 }
 
-// TestEngineRestartedWithLiveRestore: for a client the engine is away for a moment, and the containers keep running.
+// TestEngineRestartedWithLiveRestore: to a client the engine seems away for a moment, while the containers keep
+// running.
 func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -90,7 +91,7 @@ func TestEngineHangs(t *testing.T) {
 	if _, err := b.Identity(short()); err != nil {
 		t.Errorf("the engine that has answered so far is known: %v", err)
 	}
-	// The stream shows only silence, so the backend pings the engine.
+	// The stream is merely silent, so the backend pings the engine.
 	deadline := time.After(wait.Timeout)
 	for open := true; open; {
 		select {
@@ -198,7 +199,7 @@ func TestPruneByVersion(t *testing.T) {
 	}
 }
 
-// TestVolumeThatStays: the engine answers a prune alike whether or not it removed anything.
+// TestVolumeThatStays: the engine's answer to a prune is the same whether or not it removed anything.
 func TestVolumeThatStays(t *testing.T) {
 	t.Parallel()
 	f, id := newFakeEngine(t, "FAKE", "1.41"), newID()
@@ -326,7 +327,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 	if n, most := reads.Load(), 2+int64(time.Since(begin)/time.Second); n > most {
 		t.Errorf("%d listings have read the output %d times, want at most %d", listings, n, most)
 	}
-	// If the output cannot be read, the known progress stays.
+	// If the output cannot be read, the last known progress stays.
 	defer e.faults.add(failing(http.MethodGet, "/logs", http.StatusInternalServerError, "the log is damaged"))()
 	seen := reads.Load()
 	wait.Until(t, "a reading fails", func() bool {
@@ -362,7 +363,7 @@ func TestMissingImages(t *testing.T) {
 	}
 }
 
-// TestDefaultImagePulled: an empty image is the default one for Pull, too.
+// TestDefaultImagePulled: for Pull, too, an empty image means the default image.
 func TestDefaultImagePulled(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -372,7 +373,8 @@ func TestDefaultImagePulled(t *testing.T) {
 	start(t, b, backend.StartSpec{ID: id})
 }
 
-// TestPullIsInterrupted: the image may be fine, so the end of the engine is not the image's failure.
+// TestPullIsInterrupted: if the engine ends during a pull, that is not the image's failure, because the image may be
+// fine.
 func TestPullIsInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "FAKE", "1.41")

@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// variant returns the suite's image with that configuration added. The end of the test removes it, after the containers
-// of later backends.
+// variant returns the suite's image with that configuration added. It is removed at the end of the test, after the
+// containers of backends that were created later.
 func (e *engine) variant(t *testing.T, with container.Config) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: e.image}, nil, nil, nil, "")
@@ -95,7 +95,7 @@ func TestHealthAfterThaw(t *testing.T) {
 }
 
 // TestRestartedByHand: an administrator restarts a container behind this program's back. Earlier decisions do not
-// freeze it, and listings are right again.
+// freeze it, and the listings become right again.
 func TestRestartedByHand(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -222,10 +222,10 @@ func TestFrozenMeanwhile(t *testing.T) {
 	}
 }
 
-// errAny stands for an error that says nothing about a frozen container.
+// errAny stands for any error that does not report a frozen container.
 var errAny = errors.New("any error")
 
-// TestTheEngineCannotFreeze: the error is the engine's, and the container runs on.
+// TestTheEngineCannotFreeze: the error is the engine's, and the container keeps running.
 func TestTheEngineCannotFreeze(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -260,8 +260,8 @@ func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
 	}
 }
 
-// TestTheDoctorTriesToFreeze: the tests' engine can freeze, and nothing is left of the attempt. The error of an engine
-// that cannot is passed on.
+// TestTheDoctorTriesToFreeze: the tests' engine can freeze containers, and the attempt leaves nothing behind. The error
+// of an engine that cannot is passed on.
 func TestTheDoctorTriesToFreeze(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -15,9 +15,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// deliver puts the job's grant into its scratch volume before the job starts. The engine does not show the content of a
-// volume as it shows a container's settings, and the volume disappears with the container. A second grant replaces the
-// first.
+// deliver puts the job's grant into its scratch volume before the job starts. The engine shows a container's settings
+// but not the content of a volume, and the volume disappears with the container. A second grant replaces the first.
 func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) error {
 	if len(grant) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // TestImagesWithoutVolumesAreRemoved: once the original is gone and no container uses the image without volumes, it is
-// removed when the next one is created. Those of another installation stay.
+// removed when the next one is created. The images of another installation stay.
 func TestImagesWithoutVolumesAreRemoved(t *testing.T) {
 	t.Parallel()
 	installation := ""

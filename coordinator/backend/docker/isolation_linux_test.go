@@ -56,7 +56,7 @@ func forwardTo(t *testing.T, address, endpoint string) (store string) {
 	return "http://" + l.Addr().String()
 }
 
-// inHome runs a script as root in a container with a home, and returns its output.
+// inHome runs a script as root in a container that mounts a home, and returns its output.
 func (e *engine) inHome(t *testing.T, id workspace.ID, script string) string {
 	t.Helper()
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
@@ -86,9 +86,9 @@ func (e *engine) inHome(t *testing.T, id workspace.ID, script string) string {
 	return string(text)
 }
 
-// TestJobsReachTheStoreAlone runs the product's own job, with a grant and no credentials. A home of odd files moves
-// through a store at a public address of the engine's host. Everything else there stays closed, even to another program
-// in the job's place.
+// TestJobsReachTheStoreAlone runs the product's own job, with a grant and no credentials. A home with unusual files is
+// archived and restored through a store at a public address of the engine's host. Everything else on the host stays
+// closed, even to another program in the job's place.
 func TestJobsReachTheStoreAlone(t *testing.T) {
 	outside(t)
 	at := devenv.S3(t)
@@ -174,7 +174,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 	if len(reached) != 0 {
 		t.Errorf("from the jobs' network %q is reached", reached)
 	}
-	// The store answers there, and has no credentials.
+	// The store answers that container, which has no credentials.
 	wait.For(t, "the store refuses a request without a grant", func() error {
 		if _, out := e.inside(t, foreign.ID, "timeout", "5", "wget", "-O", "-", store+"/"+at.Bucket); !strings.Contains(out, "403") {
 			return errors.New(out)

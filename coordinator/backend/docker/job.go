@@ -19,7 +19,7 @@ import (
 // StartJob implements [backend.Core]. It also starts a job whose container was created but not started, because a
 // process died in between.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
-	// The engine would repeat a malformed environment in its own error.
+	// If the environment were malformed, the engine's own error would repeat it.
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -28,8 +28,8 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 
 // startJob is one attempt of StartJob. A workspace's container and a job that start at the same time exclude each other
 // without a lock (SPEC 12.4). Each creates its own container first and then looks for the other one. So at least one of
-// them sees both and gives way. The method start does the same from the other side, and so do two jobs: a previous
-// leader's job, unknown to its successor, may start late.
+// them sees both and gives way. The method start does the same from the other side. Two jobs exclude each other in the
+// same way: a previous leader's job, unknown to its successor, may start late.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
@@ -98,7 +98,8 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
-// jobNetwork returns the network of storage jobs. If it is their own, its rules are in force or not required.
+// jobNetwork returns the network of storage jobs. If jobs have a network of their own, its rules are in force or not
+// required.
 func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 	if d.jobs == nil {
 		return d.opts.JobNetwork, nil
@@ -120,7 +121,7 @@ func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// DeleteJobs implements [backend.Core]. It kills running jobs and removes them with their scratch volumes.
+// DeleteJobs implements [backend.Core]. It kills jobs that run, and removes all jobs with their scratch volumes.
 func (d *Docker) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	if err := backend.CheckID(id); err != nil {
 		return err

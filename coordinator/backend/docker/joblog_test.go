@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestJobOutputUnreadable: if the output of one job cannot be read, other jobs are not affected. The output is retried
-// for a while, and then the result is lost, which is not the job's failure.
+// TestJobOutputUnreadable: if the output of one job cannot be read, other jobs are not affected. Reading the output is
+// retried for a while. Then the result counts as lost, which is not the job's failure.
 func TestJobOutputUnreadable(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

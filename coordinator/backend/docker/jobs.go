@@ -17,8 +17,8 @@ import (
 )
 
 // jobLines is how many lines at the end of an ended job's output are read: its last line is the result, the others
-// explain a failure. reportLines are read while the job runs: its own messages may follow the latest report. maxMessage
-// bounds the message about unreadable output, in bytes.
+// explain a failure. reportLines is how many are read while the job runs: its own messages may follow the latest
+// report. maxMessage bounds the message about unreadable output, in bytes.
 const (
 	jobLines    = "50"
 	reportLines = "20"

@@ -37,8 +37,8 @@ func (d *Docker) Follow(ctx context.Context, id workspace.ID, lines int, to io.W
 	})
 }
 
-// print calls read with both streams of the workspace's container, as the engine sends them. A negative number of lines
-// would mean all of them.
+// print calls read with both streams of the workspace's container, as the engine sends them. To the engine, a negative
+// number of lines means all lines.
 func (d *Docker) print(
 	ctx context.Context, id workspace.ID, o container.LogsOptions, read func(io.Reader) error,
 ) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// TestMemoryOfAnotherHost: only the memory of the containers is known to be in use, without what the kernel may drop.
+// TestMemoryOfAnotherHost: only the memory of the containers, except for what the kernel may drop, is known to be in
+// use.
 func TestMemoryOfAnotherHost(t *testing.T) {
 	f := newFakeEngine(t, "engine", "1.47")
 	stats := func(usage, droppable int) http.HandlerFunc {
@@ -38,7 +39,7 @@ func TestMemoryOfAnotherHost(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFrozenContainer: a remote engine reports that it is in use.
+// TestMemoryOfAFrozenContainer: a remote engine reports the memory of a frozen container as in use.
 func TestMemoryOfAFrozenContainer(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -67,7 +67,7 @@ func (d *Docker) Objects(ctx context.Context) ([]backend.Object, error) {
 		if _, used := mounted[v.Name]; used && objectKinds[v.Labels[spec.LabelKind]] == backend.ObjectScratch {
 			continue
 		}
-		// A volume has no id. Its name and its operation serve as one.
+		// A volume has no id. Its name and its operation serve as its id.
 		add(backend.Object{Name: v.Name, Created: engine.Time(v.CreatedAt), UID: v.Name}, v.Labels)
 	}
 	for _, n := range networks {
@@ -132,7 +132,7 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	if id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace]); err == nil && kind == spec.KindAutoCreated {
 		return d.homes.DeleteAutoCreated(ctx, id) // it has the name of a home
 	}
-	// The engine made up its name, which no other volume will ever have.
+	// The engine generated its name, which no other volume will ever have.
 	err = d.api.VolumeRemove(ctx, o.Name, false)
 	if errdefs.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)

@@ -60,7 +60,7 @@ func TestScratchWithoutItsJob(t *testing.T) {
 	}
 }
 
-// TestScratchInUse: between the listing and the command, a container mounts it.
+// TestScratchInUse: between the listing and the command, a container mounts the scratch volume.
 func TestScratchInUse(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -80,8 +80,8 @@ func TestScratchInUse(t *testing.T) {
 	}
 }
 
-// TestAccidentGivesWayToHome: the empty volume that the engine created is an orphan. When the command to remove it
-// arrives, a home has its name.
+// TestAccidentGivesWayToHome: an empty volume that the engine created is an orphan. By the time the command to remove
+// it arrives, a home has its name.
 func TestAccidentGivesWayToHome(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -162,7 +162,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 			t.Errorf("%s of no installation was removed", o.Kind)
 		}
 	}
-	// A name instead of an id would mean any object with that name.
+	// A name instead of an id would refer to any object with that name.
 	if err := b.Remove(ctx, backend.Object{Kind: backend.ObjectContainer, Workspace: id, UID: id.ContainerName()}); err != nil {
 		t.Errorf("a name in place of an id: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 	}
 }
 
-// TestRemoveFails: if the engine cannot say who owns it, it stays.
+// TestRemoveFails: if the engine cannot report who owns an object, the object stays.
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

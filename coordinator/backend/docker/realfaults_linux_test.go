@@ -64,7 +64,7 @@ func signalEngine(t *testing.T, s server.Storage, signal syscall.Signal) {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		must(t, err)
 		must(t, syscall.Kill(pid, signal))
-		// The kernel stops one thread after the other.
+		// The kernel stops the threads one after the other.
 		wait.Until(t, "the signal has arrived", func() bool { return signal != syscall.SIGSTOP || stopped(t, pid) })
 		return
 	}
@@ -85,8 +85,8 @@ func stopped(t *testing.T, pid int) bool {
 	return len(threads) > 0
 }
 
-// TestEngineStoppedAndRestarted: the process of a real engine is stopped with SIGSTOP and continued, and then
-// restarted, without live-restore: its containers end, which does not count as their crash.
+// TestEngineStoppedAndRestarted: the process of a real engine is suspended with SIGSTOP and continued. It is then
+// restarted without live-restore: its containers end, which does not count as a crash of theirs.
 func TestEngineStoppedAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := server.Durable(t.TempDir(), "docker")
@@ -154,7 +154,7 @@ func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
 	}
 }
 
-// TestEngineDiskFull: the disk of a real engine fills up, and has space again.
+// TestEngineDiskFull: the disk of a real engine fills up, and later has space again.
 func TestEngineDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -303,7 +303,7 @@ func TestLiveRestore(t *testing.T) {
 }
 
 // TestEngineRestartedUnderAFrozenContainer: with live-restore a container stays frozen, and resumes where it was.
-// Without, it ends with the engine, or when the engine starts again.
+// Without live-restore, it ends with the engine, or when the engine starts again.
 func TestEngineRestartedUnderAFrozenContainer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -77,7 +77,7 @@ func (e *engine) PullableImage(t *testing.T) string {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-		// Slowly, because the engine reports only the newest state of a layer.
+		// It is sent slowly, because the engine reports only the newest state of a layer.
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for piece := range slices.Chunk(body, 128<<10) {
@@ -95,8 +95,8 @@ func (e *engine) PullableImage(t *testing.T) string {
 	return ref
 }
 
-// registryThat returns an image of a registry that answers every request about it in this way; with 200 the body is a
-// list of manifests.
+// registryThat returns an image in a registry that answers every request about it with that status; with 200 the body
+// is a list of manifests.
 func registryThat(t *testing.T, status int, body string) string {
 	t.Helper()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestInSandboxes runs the tests of what a workspace's container is and can reach with containers that have joined a
-// sandbox. The tests of what keeps workspaces apart run each time; of the others a random third runs, or all with
+// sandbox. The tests of the isolation of workspaces run each time. Of the others, a random third runs, or all with
 // [seed.All].
 func TestInSandboxes(t *testing.T) {
 	type sandboxed struct {

@@ -28,7 +28,7 @@ type warmed struct {
 }
 
 func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
-	// Concurrent starts of the same workspace wait here for one of them, and then start it at once.
+	// Concurrent starts of the same workspace wait here for one of them, and then all start it at the same time.
 	box, err, _ := w.engine.warming.Do(string(s.ID), func() (any, error) { return w.sleepFirst(ctx, s) })
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (e *engine) asleep(t testing.TB, id workspace.ID) (box container.Summary) {
 	return box
 }
 
-// joined is the sandbox whose network the workspace's container uses, or "".
+// joined returns the sandbox whose network the workspace's container uses, or "".
 func (e *engine) joined(t testing.TB, id workspace.ID) string {
 	t.Helper()
 	c, err := e.api.ContainerInspect(t.Context(), id.ContainerName())
@@ -178,7 +178,7 @@ func TestSandbox(t *testing.T) {
 	e.gone(t, id, "the home was deleted")
 }
 
-// memory is a container's memory, as the engine counts it.
+// memory returns a container's memory, as the engine counts it.
 func (e *engine) memory(t *testing.T, id string) uint64 {
 	t.Helper()
 	answer, err := e.api.ContainerStatsOneShot(t.Context(), id)
@@ -214,7 +214,7 @@ func TestSandboxesAreBounded(t *testing.T) {
 	e.asleep(t, ids[0])
 	e.asleep(t, ids[2])
 
-	// A running workspace keeps its sandbox, however many sleep, and with every setting.
+	// A running workspace keeps its sandbox, however many workspaces sleep, and with every setting.
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: ids[0]}))
 	at := backendtest.Ready(t, b, ids[0])
 	e.change = func(o *docker.Options) { o.Warm = 0 }
@@ -255,7 +255,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has joined a sandbox with another address, or that is still there")
 	}
 
-	// A workspace that runs in its sandbox gives way to none.
+	// A workspace that runs in its sandbox gives way to no other.
 	must(t, b.Delete(t.Context(), one))
 	box := e.asleep(t, one)
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: one, Slot: slot(t, b, 9)}))
@@ -268,7 +268,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has lost its sandbox")
 	}
 
-	// The network has no place left: the engine says so as long as a workspace sleeps.
+	// The network has no place left: the engine reports this as long as a workspace sleeps.
 	must(t, b.Delete(t.Context(), one))
 	must(t, b.Delete(t.Context(), two))
 	e.asleep(t, one)
@@ -283,7 +283,7 @@ func TestSandboxGivesWay(t *testing.T) {
 	backendtest.Ready(t, b, three)
 }
 
-// TestSandboxThatIsLost: others remove or stop the sandbox of a workspace.
+// TestSandboxThatIsLost: the sandbox of a workspace is removed or stopped from outside.
 func TestSandboxThatIsLost(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -330,7 +330,7 @@ func TestSandboxThatIsLost(t *testing.T) {
 }
 
 // TestSandboxHalfMade: a process died after any of its requests to the engine, or the engine refuses one. The workspace
-// starts without a sandbox, and has one after it slept again.
+// starts without a sandbox, and has one after it has slept again.
 func TestSandboxHalfMade(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{"created": "/containers/create", "filled": "/archive", "started": "/start"} {

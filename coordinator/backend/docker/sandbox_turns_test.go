@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// before calls f before requests with that method whose URL contains part, until the returned function is called.
+// before calls f before each request with that method whose URL contains part, until the returned function is called.
 func (e *engine) before(method, part string, f func(r *http.Request)) (remove func()) {
 	return e.faults.add(func(r *http.Request) (*http.Response, error) {
 		if r.Method == method && strings.Contains(r.URL.String(), part) {
@@ -34,7 +34,7 @@ func (e *engine) before(method, part string, f func(r *http.Request)) (remove fu
 	})
 }
 
-// aged makes sandboxes look older to the backends by the returned value.
+// aged makes sandboxes look older to the backends, by the duration in the returned value.
 func (e *engine) aged() *atomic.Int64 {
 	var by atomic.Int64
 	was := e.change
@@ -71,8 +71,8 @@ func (e *engine) aged() *atomic.Int64 {
 }
 
 // TestSandboxesTakeTurns: one sandbox is created at a time, first that of the workspace that went to sleep last; one
-// whose turn would come too late is not created. A start waits for its own workspace's sandbox if that is in creation,
-// and for no other.
+// whose turn would come too late is not created. A start waits for its own workspace's sandbox if that is being
+// created, and for no other.
 func TestSandboxesTakeTurns(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, 2)
@@ -128,7 +128,7 @@ func TestSandboxesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestSandboxIsRenewed: nothing joins a sandbox of yesterday, and one that was joined for so long is replaced.
+// TestSandboxIsRenewed: nothing joins yesterday's sandbox, and one that was in use for that long is replaced.
 func TestSandboxIsRenewed(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -166,8 +166,8 @@ func TestSandboxIsRenewed(t *testing.T) {
 	}
 }
 
-// TestSandboxesThatNobodyWillJoin are removed when a workspace goes to sleep: those of a workspace without a home, on
-// another network, or left half made. One that another process may be creating stays.
+// TestSandboxesThatNobodyWillJoin are removed when a workspace goes to sleep: those of a workspace without a home,
+// those on another network, and those left half made. One that another process may be creating stays.
 func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -212,7 +212,7 @@ func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// At that request of the one process, the other does all its work.
+		// During that request of the first process, the other process does all its work.
 		method, part string
 		after        bool // after the answer
 		byRemover    bool // otherwise by the process that starts the workspace
@@ -339,7 +339,7 @@ func TestSandboxThatIsGoingToBeRemoved(t *testing.T) {
 	}
 }
 
-// TestSandboxGivesItsPort is TestSandboxGivesWay for ports of the loopback address.
+// TestSandboxGivesItsPort does the same as TestSandboxGivesWay, for ports of the loopback address.
 func TestSandboxGivesItsPort(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -355,8 +355,8 @@ func TestSandboxGivesItsPort(t *testing.T) {
 	e.gone(t, one, "its port was needed")
 }
 
-// TestSandboxFailureIsTold: the operator sees why no network is kept, and that networks are kept again; archiving and
-// deletion continue.
+// TestSandboxFailureIsTold: the operator sees why no network is kept, and later that networks are kept again. Archiving
+// and deletion continue.
 func TestSandboxFailureIsTold(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestOnlyTheseImportTheSDK: Docker's SDK is frozen and will be replaced. Few packages may know it.
+// TestOnlyTheseImportTheSDK: Docker's SDK is no longer developed and will be replaced. Only few packages may import it.
 func TestOnlyTheseImportTheSDK(t *testing.T) {
 	const root = "../../.."
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {

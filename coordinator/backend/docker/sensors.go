@@ -107,7 +107,8 @@ func alone(ctx context.Context, err error) bool {
 }
 
 // describe returns what a listing shows about a container. A paused container counts as running and not ready. A
-// listing has neither exit code nor times. network is the container that has its network: itself, or its sandbox.
+// listing contains neither exit codes nor times. network is the container that has the network: the container itself,
+// or its sandbox.
 func (d *Docker) describe(s, network container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{
 		Running: s.State == container.StateRunning || s.State == container.StatePaused, Volume: mountsHome(s, id),
@@ -131,8 +132,8 @@ func mountsHome(s container.Summary, id workspace.ID) bool {
 	return false
 }
 
-// named reports whether a container has that name. The engine prefixes names with a slash, and a listing's name filter
-// is a regular expression.
+// named reports whether a container has exactly that name. The engine prefixes names with a slash, and a listing's name
+// filter is a regular expression.
 func named(s container.Summary, name string) bool {
 	for _, n := range s.Names {
 		if strings.TrimPrefix(n, "/") == name {

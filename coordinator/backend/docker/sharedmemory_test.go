@@ -22,7 +22,7 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryWithoutALimit: if the workspace's memory has no limit, programs may share half of the host's.
+// TestSharedMemoryWithoutALimit: if the workspace's memory has no limit, programs may share half of the host's memory.
 func TestSharedMemoryWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

@@ -50,7 +50,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	// A container that has lost the network that it joined is replaced like one that has exited.
+	// A container that has lost the network it joined is replaced, as is one that has exited.
 	lost := present != nil && !sandbox.Stands(present, box)
 	if present != nil {
 		if !d.opts.Owns(present.Config.Labels, id, spec.KindWorkspace) {
@@ -103,7 +103,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case present == nil:
 	case present.State.Status == container.StateCreated &&
 		present.Config.Labels[spec.LabelSpec] == want.Config.Labels[spec.LabelSpec]:
-		// Another process created it and is about to start it, or died in between.
+		// Another process created the container and is about to start it, or died in between.
 		containerID = present.ID
 	default:
 		// It has exited, or was created from another spec. Its changes outside the home are not kept.
@@ -168,8 +168,8 @@ func (d *Docker) sandboxGone(ctx context.Context, id workspace.ID, box *sandbox.
 	return err == nil && gone
 }
 
-// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one in the container own. It removes a
-// job that has not started, so that the process that created it cannot start it.
+// checkNoJob fails while a storage job, other than the one in the container own, uses the volume (SPEC 7). It removes a
+// job that has not started, so that the process that created the job cannot start it.
 func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) error {
 	list, err := d.listJobs(ctx, id)
 	if err != nil {

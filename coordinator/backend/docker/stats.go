@@ -14,8 +14,8 @@ import (
 )
 
 // Stats implements [backend.Core]. The engine counts processor time and memory. One small command in the container
-// counts processes and ports; they are unknown if it does not run. While the container is frozen, the engine refuses
-// the command immediately.
+// counts processes and ports; if the command does not run, they are unknown. While the container is frozen, the engine
+// refuses the command immediately.
 func (d *Docker) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	var none backend.Stats
 	c, err := d.running(ctx, id)

@@ -20,7 +20,7 @@ import (
 )
 
 // suiteImage builds the image of the conformance suite on the engine and returns its reference. The image is both a
-// workspace and a storage job. It is built once per engine and source.
+// workspace and a storage job. It is built once for each engine and version of the source.
 func suiteImage(t testing.TB, api *client.Client) string {
 	t.Helper()
 	return buildImage(t, api, "")

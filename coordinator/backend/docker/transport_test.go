@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// roundTripper is a function that is a transport.
+// roundTripper is a function that serves as a transport.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// faults make a transport do something else than pass requests on. They can change at any time.
+// faults make a transport do something other than pass requests on. They can change at any time.
 type faults struct {
 	mu   sync.Mutex
 	list []*fault
 }
 
-// fault answers the requests that it applies to. For others it returns nil, nil.
+// fault answers the requests that it applies to. For all others it returns nil, nil.
 type fault struct {
 	answer func(*http.Request) (*http.Response, error)
 }
@@ -56,7 +56,7 @@ func (f *faults) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// failing answers requests whose method and path match with an engine's error.
+// failing returns an engine's error for requests whose method and path match.
 func failing(method, path string, status int, message string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.Method != method || !strings.Contains(r.URL.Path, path) {

@@ -6,8 +6,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestAddressesArePartOfTheBackend: only if the coordinator chooses them, which on the operator's network requires a
-// setting that names a free part of it.
+// TestAddressesArePartOfTheBackend: the backend has addresses only if the coordinator chooses them. On the operator's
+// network, that requires a setting that names a free part of the network.
 func TestAddressesArePartOfTheBackend(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options

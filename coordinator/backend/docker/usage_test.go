@@ -64,8 +64,8 @@ func TestUsageHindersNobody(t *testing.T) {
 	}
 }
 
-// TestAbandonedHelper: a helper of any kind is removed once it is so old that its process must have died. No other
-// container is removed.
+// TestAbandonedHelper: a helper of any kind is removed once it is so old that the process that started it must have
+// died. No other container is removed.
 func TestAbandonedHelper(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

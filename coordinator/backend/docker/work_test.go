@@ -114,7 +114,7 @@ func (r *real) look(id workspace.ID) work.Sample {
 }
 
 // TestRealPrograms lists programs that users leave running in terminals, and whether they are work. Programs that are
-// no work are judged over the longest time that any of the others needed.
+// not work are judged over the longest time that any of the others needed.
 func TestRealPrograms(t *testing.T) {
 	r := newReal(t)
 	const computing = `sh -c 'while :; do :; done'`
@@ -166,8 +166,8 @@ func TestRealPrograms(t *testing.T) {
 		}
 	}
 	settings := work.DefaultSettings()
-	// Here a computing program gets no more time than the default asks for, and less on a busy machine. Programs that
-	// are no work stay far below this, too.
+	// Here a computing program gets no more processor time than the default setting requires, and less on a busy
+	// machine. Programs that are not work stay far below this, too.
 	starved := settings
 	starved.CPU /= 10
 	for name, c := range cases {

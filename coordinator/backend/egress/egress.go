@@ -16,8 +16,8 @@ import (
 // The values of [Options.Enforce].
 const (
 	// EnforceAuto applies rules wherever that is possible, and lets no workspace start before they are in force.
-	// Workspaces run without rules only if the engine itself says that it does not support them and they were never in
-	// force there.
+	// Workspaces run without rules only if the engine itself reports that it does not support them and they were never
+	// in force there.
 	EnforceAuto = "auto"
 	// EnforceRequire lets no workspace start before the rules are in force.
 	EnforceRequire = "require"
@@ -38,15 +38,15 @@ func (e *UnableError) Unwrap() error { return e.Err }
 type Options struct {
 	// Enforce is one of the Enforce constants. The default is [EnforceOpen].
 	Enforce string
-	// Allow, Deny and Gateways are lists separated by spaces or commas. Allow are private destinations that are open,
-	// as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny are public addresses or networks that are closed.
-	// Gateways are the addresses of gateways. On Docker they are those in the workspaces' network that are not
-	// workspaces, so that the rules do not concern them. On Kubernetes they are those outside the cluster from which
-	// workspaces may be reached.
+	// Allow, Deny and Gateways are lists separated by spaces or commas. Allow lists private destinations that are open,
+	// such as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny lists public addresses or networks that are
+	// closed. Gateways lists the addresses of gateways. On Docker these are addresses in the workspaces' network that
+	// are not workspaces, so that the rules do not apply to them. On Kubernetes they are addresses outside the cluster
+	// from which workspaces may be reached.
 	Allow, Deny, Gateways string
 }
 
-// Lists are the parsed lists of [Options].
+// Lists holds the parsed lists of [Options].
 type Lists struct {
 	Allow          []contract.Destination
 	Deny, Gateways []netip.Prefix
@@ -101,8 +101,8 @@ func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
 }
 
-// parseDestination parses an address or a network, with or without a port. It refuses names: their addresses would
-// change without the rules.
+// parseDestination parses an address or a network, with or without a port. It refuses names: their addresses may change
+// while the rules do not.
 func parseDestination(text string) (contract.Destination, error) {
 	if p, err := parsePrefix(text); err == nil {
 		return contract.Destination{Prefix: p}, nil

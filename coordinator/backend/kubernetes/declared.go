@@ -19,18 +19,18 @@ import (
 )
 
 // While a node does not answer, a look into a container is repeated at this interval and for this long. After that the
-// workspace is used as it is: in some clusters no command reaches any container.
+// workspace is used without a look: in some clusters no command reaches any container.
 const (
 	lookFor   = 20 * time.Second
 	lookEvery = 500 * time.Millisecond
 )
 
 // see looks into the running Pod of a workspace for volumes that its image declares inside the home (SPEC 7). If there
-// are any, it records them on the claim, removes the Pod and reports that: the next Pod mounts folders of the home
-// there. It returns the claim as it is then. Otherwise it records on the Pod that it has looked.
+// are any, it records them on the claim, removes the Pod and reports the removal: the next Pod mounts folders of the
+// home there. It returns the claim's current state. Otherwise it records on the Pod that it has looked.
 //
-// A crash in between leaves the Pod as it was, or the claim with the folders that the next Pod mounts. No Pod is
-// removed twice because of the same folder: a volume that hides a folder that the Pod mounts is an error.
+// After a crash in between, the Pod is as it was, or the claim already has the folders that the next Pod mounts. No Pod
+// is removed twice because of the same folder: a volume that hides a folder that the Pod mounts is an error.
 func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.PersistentVolumeClaim) (
 	now *corev1.PersistentVolumeClaim, removed bool, err error) {
 	image := p.Annotations[spec.AnnotationUnseen]
@@ -67,7 +67,8 @@ func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.Persisten
 	return now, true, b.endPod(ctx, p, spec.GraceOf(p))
 }
 
-// hides is the error for volumes that a runtime mounts inside the home although the Pod mounts its folders there.
+// hides returns the error for volumes that a runtime mounts inside the home although the Pod mounts folders of the home
+// there.
 func hides(image string, places []string) error {
 	return fmt.Errorf("image %s declares a volume that is mounted at %s inside the home, which would hide files there and lose "+
 		"new ones, and the Pod cannot prevent that: build the image without that VOLUME. If a link in the home leads there, "+
@@ -75,7 +76,7 @@ func hides(image string, places []string) error {
 }
 
 // mounts returns the mounts in the workspace's container that are not its Pod's. It returns none if the container
-// cannot be inspected. A container that no longer runs is [backend.ErrNotFound].
+// cannot be inspected. If the container no longer runs, the error is [backend.ErrNotFound].
 func (b *Backend) mounts(ctx context.Context, p *corev1.Pod) (mount.Found, error) {
 	limit := time.NewTimer(lookFor)
 	defer limit.Stop()

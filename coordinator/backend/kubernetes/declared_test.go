@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// begin starts a workspace with those settings, waits until it answers, and returns its address.
+// begin starts a workspace with these settings of the backend, waits until it answers, and returns its address.
 func (e *engine) begin(t *testing.T, settings func(*spec.Options), env ...string) (b backend.Backend, s backend.StartSpec, endpoint string) {
 	t.Helper()
 	o := e.options(backendtest.Installation())
@@ -46,8 +46,8 @@ func ask(t *testing.T, method, endpoint, path, body string) (status int, answer 
 }
 
 // TestProgramsAreAskedToEnd: the node sends SIGTERM and waits for the grace period, whether this program or a drain
-// deletes the Pod. Delete returns once nothing of the Pod runs: immediately if the program ends, and after the grace
-// period if it does not.
+// deletes the Pod. Delete returns once nothing of the Pod runs any more: immediately if the program ends, and after the
+// grace period if it does not.
 func TestProgramsAreAskedToEnd(t *testing.T) {
 	e := newEngine(t)
 	const grace = 5 * time.Second
@@ -85,7 +85,8 @@ func TestProgramsAreAskedToEnd(t *testing.T) {
 	})
 }
 
-// TestSharedMemoryOfAPod: half of the workspace's memory fits into /dev/shm, more than a runtime's 64 MiB, and no more.
+// TestSharedMemoryOfAPod: half of the workspace's memory fits into /dev/shm, which is more than the 64 MiB of runtimes,
+// but no more than half.
 func TestSharedMemoryOfAPod(t *testing.T) {
 	e := newEngine(t)
 	_, _, endpoint := e.begin(t, func(o *spec.Options) { o.MemoryBytes = 512 << 20 })
@@ -97,8 +98,8 @@ func TestSharedMemoryOfAPod(t *testing.T) {
 	}
 }
 
-// TestAFolderOfTheHomeAtItsPlace: files in a folder that the template mounts are in the home, with and without the
-// template. The program's user may write there, although the node created the folder.
+// TestAFolderOfTheHomeAtItsPlace: files in a folder that the template mounts are in the home, whether or not the
+// template mounts the folder. The program's user may write there, although the node created the folder.
 func TestAFolderOfTheHomeAtItsPlace(t *testing.T) {
 	e := newEngine(t)
 	b, s, endpoint := e.begin(t, func(o *spec.Options) {

@@ -11,8 +11,8 @@ import (
 // quietLimit is how often the watches are checked.
 const quietLimit = 5 * time.Second
 
-// Events implements [backend.Core]. The caches show a change before its hint is sent. The channel is closed when the
-// cluster stops answering.
+// Events implements [backend.Core]. The caches already show a change when its hint is sent. The channel is closed when
+// the cluster stops answering.
 func (b *Backend) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	changes := b.caches.Changes(ctx)
@@ -53,7 +53,7 @@ func (b *Backend) pass(ctx context.Context, changes <-chan workspace.ID, ids cha
 	}
 }
 
-// follows fails unless the caches follow the cluster. It costs no request.
+// follows returns an error unless the caches follow the cluster. It costs no request.
 func (b *Backend) follows(ctx context.Context) error {
 	const none = workspace.ID("00000000-0000-4000-8000-000000000000")
 	if _, err := list(ctx, b.caches.Pods, "listening for events", []workspace.ID{none}); err != nil {

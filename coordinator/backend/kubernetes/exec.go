@@ -38,7 +38,7 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	return code, nil
 }
 
-// noting records that something was written.
+// noting is a writer that records whether anything was written.
 type noting struct {
 	io.Writer
 	written *bool

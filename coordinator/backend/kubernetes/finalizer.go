@@ -16,9 +16,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// RemoveFinalizers removes this backend's finalizer from the Pods of those workspaces in which nothing runs any more; without
-// ids, of all workspaces. Until then a deletion, such as by the drain of a node, does not finish. It calls may before
-// it changes anything. It costs a request for each such Pod and otherwise none. Any number of processes may call it.
+// RemoveFinalizers removes this backend's finalizer from those workspaces' Pods in which nothing runs any more, or, if
+// there are no ids, from such Pods of all workspaces. Until then a deletion, for example by the drain of a node, does
+// not finish. It calls may before it changes anything. It costs one request for each such Pod, and no others. Any
+// number of processes may call it.
 func (b *Backend) RemoveFinalizers(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -59,8 +60,8 @@ func (b *Backend) removeFinalizer(ctx context.Context, p *corev1.Pod) error {
 	})
 }
 
-// awaitGone returns once that deleted Pod is gone, and releases it when nothing of it runs any more. It waits for
-// [object.GoneLimit] after the grace period, and not at all for a node that does not report.
+// awaitGone returns once that deleted Pod is gone, and removes its finalizer when nothing of it runs any more. It waits
+// until [object.GoneLimit] after the grace period, and does not wait for a node that does not report.
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	var ended *corev1.Pod // as it was when it was released
 	lost := false
@@ -91,5 +92,5 @@ func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Durat
 	}
 }
 
-// errEnded means that a deleted object waits for us to release it.
+// errEnded means that a deleted object waits until this backend removes its finalizer.
 var errEnded = errors.New("it has ended")

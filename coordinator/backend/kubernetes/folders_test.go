@@ -27,7 +27,7 @@ func (e *engine) declaring(t *testing.T, links map[string]string, volumes ...str
 }
 
 // comesUp starts the workspace as the controller does, which starts it again if the backend asks for that. It returns
-// how many Pods that took, and the error of the last start.
+// how many Pods this took, and the error of the last start.
 func (e *engine) comesUp(t *testing.T, b backend.Backend, s backend.StartSpec) (pods int, err error) {
 	t.Helper()
 	used := map[types.UID]bool{}
@@ -89,7 +89,7 @@ func TestVolumesOfAnImage(t *testing.T) {
 		"above":        {[]string{"/home"}, nil, nil, 1},
 		"elsewhere":    {[]string{"/data", "/home/other"}, nil, nil, 1},
 		"a short link": {[]string{"/work"}, map[string]string{"work": "home/coder/work"}, nil, 1},
-		// Because its path is longer, the Pod mounts its folder after the runtime mounts the volume.
+		// Because the folder's path is longer, the Pod mounts it after the runtime has mounted the volume.
 		"through a link": {[]string{"/srv/linked/deep"}, map[string]string{"srv": "home/coder"}, []string{"linked/deep"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,8 @@ func TestVolumesOfAnImage(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatCannotBeKeptAway: the error names it, instead of a workspace that loses files. No Pod stays.
+// TestAVolumeThatCannotBeKeptAway: the start fails with an error that names the volume. Otherwise the workspace would
+// lose files. No Pod stays.
 func TestAVolumeThatCannotBeKeptAway(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -185,8 +186,9 @@ func TestAVolumeThatCannotBeKeptAway(t *testing.T) {
 	})
 }
 
-// TestALinkInPlaceOfAFolder: once the folder is known, a user may replace it by a link, with another image. A link out
-// of the volume is not followed, and the message has the remedy. A link inside, and a file, are mounted as they are.
+// TestALinkInPlaceOfAFolder: once the folder is known, a user may replace it with a link, using another image. A link
+// out of the volume is not followed, and the message has the remedy. A link to a place inside the volume, and a file,
+// are mounted as they are.
 func TestALinkInPlaceOfAFolder(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -269,7 +271,7 @@ func TestACrashWhileThePodIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsNotLookedInto: a Pod of an earlier release keeps running as it is. An image without the tools is used
+// TestAPodThatIsNotLookedInto: a Pod of an earlier release keeps running unchanged. An image without the tools is used
 // as it is.
 func TestAPodThatIsNotLookedInto(t *testing.T) {
 	e := newEngine(t)

@@ -34,7 +34,7 @@ func (b *Backend) Exec(ctx context.Context, id workspace.ID, command backend.Com
 	return code, errors.Join(ctx.Err(), failed)
 }
 
-// passing remembers that output could not be forwarded.
+// passing is a writer that remembers if output could not be forwarded.
 type passing struct {
 	io.Writer
 	failed *error

@@ -29,15 +29,15 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 		return
 	}
 	now := time.Now()
-	// No endpoint: an exited container cannot be reached.
+	// There is no endpoint: an exited container cannot be reached.
 	k.state = workspace.Container{ExitCode: code, StartedAt: now.Add(-lasted), FinishedAt: now, Volume: true}
 	k.logs += output
 	b.changed(b.owner, id)
 }
 
 // AwaitThaw waits until the container is not frozen. A test's stand-in for the container's program calls it where a
-// frozen process would stop. It returns the error of ctx, or [backend.ErrNotFound] if that container has ended, and
-// thus its program, too.
+// frozen process would stop. It returns the error of ctx, or [backend.ErrNotFound] if the container, and thus its
+// program, has ended.
 func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
 	b.mu.Lock()
 	for first := b.containers[id]; ; b.mu.Lock() {
@@ -59,8 +59,8 @@ func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// LoseVolume removes the volumes and their containers at once, as an operator or a broken disk would, bypassing the
-// interface.
+// LoseVolume immediately removes the volumes and their containers, bypassing the interface, as an operator or a broken
+// disk would.
 func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *Backend) LoseVolume(ids ...workspace.ID) {
 	}
 }
 
-// Doubt makes the listings say why it is unknown whether the volume will persist; "" ends that. It does nothing if
+// Doubt makes the listings report why it is unknown whether the volume will persist; "" ends that. It does nothing if
 // there is no volume.
 func (b *Backend) Doubt(id workspace.ID, why string) {
 	b.mu.Lock()
@@ -121,7 +121,7 @@ func (e *Engine) Forget(image string) {
 	e.missing[image] = struct{}{}
 }
 
-// Swap makes another, empty engine with that identity answer from now on, as a wrong address would. The returned
+// Swap makes another, empty engine with that identity answer from now on, as if the address were wrong. The returned
 // function brings the former engine back with all its contents.
 func (e *Engine) Swap(identity string) (back func()) {
 	e.mu.Lock()

@@ -33,7 +33,7 @@ func (b *Backend) StartJob(ctx context.Context, spec backend.JobSpec) error {
 	} else if !exists {
 		return noHome(spec.ID)
 	}
-	// Any container, even an exited one: it may be about to run (SPEC 12.4).
+	// This means any container, even an exited one, because it may be about to run (SPEC 12.4).
 	if b.containers[spec.ID] != nil {
 		return fmt.Errorf("starting a storage job: container %s exists", spec.ID.ContainerName())
 	}

@@ -30,7 +30,7 @@ func (b *Backend) Look(ctx context.Context, id workspace.ID) (work.Sample, error
 	}, nil
 }
 
-// Stats implements [backend.Inspector]. It counts the process that Look finds.
+// Stats implements [backend.Inspector]. It counts the one process that Look finds.
 func (b *Backend) Stats(ctx context.Context, id workspace.ID) (backend.Stats, error) {
 	if err := b.begin(ctx, "Stats", id); err != nil {
 		return backend.Stats{}, err

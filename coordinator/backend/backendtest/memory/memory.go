@@ -1,7 +1,7 @@
 // Package memory is a fake engine: a container backend that exists only in this process. It passes the conformance
-// suite of package backendtest, as the real backends do. Tests of any package may import it, and need no engine with it.
-// They can also use it for what a real engine does not do on demand: it can fail, hang, or lose an object at one exact
-// step.
+// suite of package backendtest, as the real backends do. Tests of any package may import it, and then need no real
+// engine. They can also use it for things that a real engine does not do on demand: it can fail, hang, or lose an
+// object at one exact step.
 //
 // It owns nothing outside its own memory. Only tests may import it, and they must not rely on behaviour that the suite
 // does not require.
@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The images of workspaces without an image of their own, and of storage jobs.
+// These are the images of storage jobs, and of workspaces without an image of their own.
 const (
 	DefaultImage = "default:image"
 	JobImage     = "storage:job"
@@ -143,7 +143,7 @@ func New() *Backend {
 	return b
 }
 
-// Backend returns a view of the engine for that installation. Two views of one installation are like two processes.
+// Backend returns a view of the engine for that installation. Two views of one installation behave like two processes.
 func (e *Engine) Backend(installation string) *Backend {
 	return &Backend{Engine: e, owner: installation}
 }
@@ -325,7 +325,7 @@ func (b *Backend) Start(ctx context.Context, spec backend.StartSpec) error {
 	return nil
 }
 
-// Addresses is [backend.Backend]'s function of that name.
+// Addresses is the function of that name in [backend.Backend].
 func (b *Backend) Addresses(ctx context.Context) (backend.Pool, error) {
 	return b.Pool, b.before(ctx, "Addresses", "")
 }
@@ -550,7 +550,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// ErrRefused is an error that tests return from [Backend.Before]. It has no reason, so it counts as ActionFailed.
+// ErrRefused is an error for tests to return from [Backend.Before]. It has no reason, so it counts as ActionFailed.
 var ErrRefused = errors.New("refused for a test")
 
 // LostError is the error of work that has ended with an unknown result.
@@ -558,7 +558,7 @@ type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }
 
-// Parts returns the backend for its consumers, with images, freezing and memory. It has addresses if there is a
+// Parts returns the backend as its consumers see it, with images, freezing and memory. It has addresses if there is a
 // [Backend.Pool].
 func (b *Backend) Parts() backend.Backend {
 	parts := backend.Backend{Core: b, Images: b, Freezer: b, Memory: b.Memory, LocalHomes: true}

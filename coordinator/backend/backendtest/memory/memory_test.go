@@ -30,7 +30,7 @@ import (
 )
 
 // fixture is the [backendtest.Fixture] of one engine. There are no images: the fixture itself behaves like the suite's
-// image, as a workspace and as a storage job, and its own error replaces that of a failed pull.
+// image, as a workspace and as a storage job, and it returns an error of its own for a failed pull.
 type fixture struct {
 	engine *Engine
 
@@ -44,8 +44,8 @@ type fixture struct {
 	hungUp   atomic.Bool
 }
 
-// The slots of the backends. Each backend has its own, below the ports that the system and the tests' servers choose
-// from (see devenv/server).
+// The slots of the backends. Each backend has its own range, below the ports that the system and the tests' servers
+// choose from (see devenv/server).
 const (
 	firstSlot = 10_000
 	poolSize  = 3

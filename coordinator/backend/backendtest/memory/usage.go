@@ -40,8 +40,8 @@ func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	return b.disk, nil
 }
 
-// Memory is [backend.Backend]'s function of that name. It returns the value of [Engine.SetMemory]. By default there is
-// plenty of memory.
+// Memory is the function of that name in [backend.Backend]. It returns the value of [Engine.SetMemory]. By default
+// there is plenty of memory.
 func (b *Backend) Memory(ctx context.Context) (backend.Memory, error) {
 	if err := b.before(ctx, "Memory", ""); err != nil {
 		return backend.Memory{}, err

@@ -11,9 +11,9 @@
 // input, "hungup" prints whether a terminal has hung up, "flood" prints endlessly, and "listen" listens on a port and
 // prints nothing. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
 //
-// "serve" with a port is a workspace on another port than 8080. A workspace with TEST_ENDS_WELL ends with 0 when it is
-// told to stop. If the value is a name with a dot, it first writes "asked" to the file of its home with that name. A
-// workspace with TEST_STAYS does not end when it is told to stop.
+// "serve" with a port makes it a workspace on a port other than 8080. A workspace with TEST_ENDS_WELL ends with 0 when
+// it is told to stop. If the value is a name with a dot, it first writes "asked" to the file of its home with that
+// name. A workspace with TEST_STAYS does not end when it is told to stop.
 package main
 
 import (
@@ -168,8 +168,8 @@ func job() {
 	os.Exit(code)
 }
 
-// tryGrant checks the content of the job's grant, and that only root can read it, or at most also the job's own group:
-// a cluster assigns mounted files to that group. Unlike a real job it keeps the grant, so that the suite can search for
+// tryGrant checks the content of the job's grant, and that only root can read it, or root and the job's own group: a
+// cluster assigns mounted files to that group. Unlike a real job it keeps the grant, so that the suite can search for
 // it while the job runs.
 func tryGrant() error {
 	content, err := os.ReadFile(contract.GrantPath)

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Expected is what the product's other settings expect of an engine.
+// Expected describes what the product's other settings expect of an engine.
 type Expected struct {
 	// Running is how many workspaces may run at once, and Dozing how many more may doze; 0 means any number.
 	Running, Dozing int
@@ -227,7 +227,7 @@ func (c checks) checkHome(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// unlimited warns about a limit that is not set. tried is the engine's answer to an attempt to use one.
+// unlimited warns about a limit that is not set. tried is the engine's answer to an attempt to use such a limit.
 func unlimited(setting, what string, tried error) check.Finding {
 	switch {
 	case errors.Is(tried, spec.ErrCannotLimit):

@@ -30,7 +30,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// metadataAddress is where clouds give a machine its secrets.
+// metadataAddress is the address from which a cloud gives a machine its secrets.
 const metadataAddress = "169.254.169.254:80"
 
 // Doctor examines an engine. Its methods fail when the engine does not answer.
@@ -68,7 +68,7 @@ type Engine struct {
 	Version, Driver string
 	// Now is the engine's clock, or zero if unknown.
 	Now time.Time
-	// Rootless engines, and those in a virtual machine, have their own network.
+	// Rootless engines, and engines in a virtual machine, have their own network.
 	Rootless bool
 }
 
@@ -151,8 +151,8 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 type Egress struct {
 	// None means that there is no network yet, and so no rules.
 	None bool
-	// Stand means that the rules are in force. Decided means that they have been in force on this engine before, so
-	// that nothing starts without them.
+	// Stand means that the rules are in force. Decided means that they were in force on this engine before, so that
+	// nothing starts without them.
 	Stand, Decided bool
 	// Nameservers are the name servers that the rules allow.
 	Nameservers []netip.Addr
@@ -214,8 +214,8 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	return open, err
 }
 
-// DiskLimit tries whether the engine can enforce the configured disk limit of a workspace, or any limit if none is
-// configured. If not, the error says why. It is [spec.ErrCannotLimit] for an engine without limits.
+// DiskLimit finds out by trying whether the engine can enforce the configured disk limit of a workspace, or any limit
+// if none is configured. If not, the error says why. It is [spec.ErrCannotLimit] for an engine without limits.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
 	tried := d.opts
 	tried.DiskBytes = cmp.Or(tried.DiskBytes, spec.MinDisk)
@@ -240,7 +240,7 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
 
-// HomeLimit does the same for a home, and returns how many homes have no limit.
+// HomeLimit does the same for the limit of a home, and returns how many homes have no limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	limit := cmp.Or(d.opts.HomeBytes, spec.MinDisk)
 	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
@@ -270,7 +270,7 @@ func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) { return d.hom
 // Stranger is a workspace whose image's user cannot write to the home.
 type Stranger struct {
 	Container string
-	// User is the user of its program, and Owner the owner of the home, as numbers of user and group.
+	// User is the user of its program, and Owner the owner of the home, each as the numbers of user and group.
 	User, Owner string
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// checkDeclarations looks for volumes inside the home and for another HOME in the configured images. Like a start, it
-// loads the image without the volumes.
+// checkDeclarations looks for configured images that declare volumes inside the home, or another HOME. Like a start, it
+// loads each image without its volumes.
 func (c checks) checkDeclarations(ctx context.Context) ([]check.Finding, error) {
 	var found []check.Finding
 	var missing *backend.MissingImageError

@@ -7,7 +7,7 @@ import (
 	"github.com/docker/docker/api"
 )
 
-// Answer is an error of the engine that only its text tells from others with the same code.
+// Answer is an error of the engine that only its text distinguishes from others with the same code.
 type Answer struct {
 	code func(error) bool // nil: the engine uses several
 	text *regexp.Regexp
@@ -23,7 +23,8 @@ var (
 	diskFull = Answer{nil, regexp.MustCompile(`no space left on device`)}
 	// stopping: the engine has closed the database of its volumes, and still answers.
 	stopping = Answer{nil, regexp.MustCompile(`: database not open$`)}
-	// unversioned: the client uses its own newest version because the engine did not answer the question for its version.
+	// unversioned: the client uses its own newest version, because the engine did not answer when it was asked for its
+	// version.
 	unversioned = Answer{errdefs.IsInvalidArgument,
 		regexp.MustCompile(`client version ` + regexp.QuoteMeta(api.DefaultVersion) + ` is too new`)}
 
@@ -35,9 +36,9 @@ var (
 	ContainerRemoved = Answer{nil, regexp.MustCompile(`marked for removal`)}
 	// IsPaused: nothing can start in a paused container.
 	IsPaused = Answer{nil, regexp.MustCompile(`is paused`)}
-	// AlreadySo: the container already is as it should become. The first text means that another call was quicker. The others come
-	// from the engine's own record, which containerd updates late: right after a thaw, a running container may count as
-	// paused, and vice versa.
+	// AlreadySo: the container is already in the requested state. The first text means that another call was quicker.
+	// The others come from the engine's own record, which containerd updates late: just after a thaw, a running
+	// container may still count as paused, and vice versa.
 	AlreadySo = Answer{nil, regexp.MustCompile(` is not paused|cannot resume a running process|cannot pause a paused container`)}
 	// NoPS: the engine cannot list processes with these arguments of ps.
 	NoPS = Answer{nil, regexp.MustCompile(`ps`)}

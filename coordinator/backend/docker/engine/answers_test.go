@@ -6,7 +6,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// TestRemovedMeanwhile: a start that another process's removal defeats is tried again.
+// TestRemovedMeanwhile: a start that fails because another process removed the container is tried again.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -1,8 +1,8 @@
 // Package engine connects to a Docker engine, and knows which one it is (SPEC 2).
 //
 // It owns the client's transport, the meaning of its errors, and the question for the engine's id, which package peer
-// asks on every connection. It must not know what the requests are, nor which engine is the right one: the code that
-// records an id decides that.
+// asks on every connection. It must not know what the requests are for, nor which engine is the right one: the code
+// that records an id decides that.
 package engine
 
 import (
@@ -91,7 +91,8 @@ func (c *Client) Close() error {
 }
 
 // Identity returns the id of the engine and of its data folder. Every new connection asks for it, so that Identity
-// costs a call only before the first connection. It is the id of the engine that answered last: see package peer.
+// costs a call only before the first connection. Identity returns the id of the engine that answered last: see package
+// peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the engine for its id"
 	id, err := c.watch.ID()
@@ -166,7 +167,7 @@ func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Time parses a time of the engine, whose zero value is in the year 1. It returns the zero time if s is invalid.
+// Time parses a time from the engine, whose zero time is in the year 1. It returns the zero time if s is invalid.
 func Time(s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || t.Year() <= 1 {

@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Wrap adds what the caller was doing, and the reason Unreachable if the engine did not
-// answer, or not before the caller's deadline. A cancelled context says
-// nothing about the engine, so its error gets no reason. Wrap returns nil for a nil error.
+// Wrap adds what the caller was doing, and adds the reason Unreachable if the engine did not answer, or did not answer
+// before the caller's deadline. A cancelled context says nothing about the engine, so its error gets no reason. Wrap
+// returns nil for a nil error.
 func Wrap(doing string, err error) error {
 	if err == nil {
 		return nil

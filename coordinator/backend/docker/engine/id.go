@@ -26,8 +26,8 @@ type asker struct {
 // The id has two parts. The engine's own id identifies the machine rather than the data. Before version 23, and on a
 // machine that was updated since, it comes from /etc/docker/key.json and stays the same when the data folder is not
 // mounted. The network "none" is part of the data folder, gets its id when the folder is created, and cannot be
-// removed. Its id is unique, so an engine with a known one is not asked for the other part: for /info, Docker starts
-// three programs, among others to find out their versions.
+// removed. Its id is unique, so an engine whose network has a known id is not asked for the other part: for /info,
+// Docker starts three programs, some of them to find out their versions.
 func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// fake starts an engine with that answer to GET /info and that data folder; "" means that the engine does not report
-// it. It returns a client, and counts the calls other than questions for the id.
+// fake starts an engine with that answer to GET /info. data returns the id of its data folder; "" means that the engine
+// reports none. It returns a client, and counts the calls other than questions for the id.
 func fake(t *testing.T, info http.HandlerFunc, data func() string) (*Client, *atomic.Int64) {
 	t.Helper()
 	calls := new(atomic.Int64)
@@ -41,8 +41,8 @@ func fake(t *testing.T, info http.HandlerFunc, data func() string) (*Client, *at
 	return c, calls
 }
 
-// TestIdentity: an engine on the same machine whose data folder is not mounted claims to be the same one, but has other
-// data.
+// TestIdentity: an engine whose data folder is not mounted claims to be the same engine as before on that machine, but
+// has other data.
 func TestIdentity(t *testing.T) {
 	for data, want := range map[string]string{
 		"": "A", "12": "A/12", strings.Repeat("1", 64): "A/111111111111", strings.Repeat("2", 64): "A/222222222222",

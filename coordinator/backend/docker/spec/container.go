@@ -71,7 +71,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory 
 const maxHostname = 64
 
 // hostname returns the host name of a workspace, in its own domain. The engine's name server resolves the host names of
-// all containers for each container on the network. Without the domain, a workspace named git would hide a server of
+// all containers for each container on the network. Without the domain, a workspace named git would hide a server with
 // that name.
 func hostname(s backend.StartSpec) string {
 	if s.Hostname == "" {
@@ -84,7 +84,7 @@ func hostname(s backend.StartSpec) string {
 // jobPids bounds the processes and threads of a job.
 const jobPids = 256
 
-// jobCapabilities are the capabilities of root that a job keeps. An archive reads files and folders without read
+// jobCapabilities are the capabilities of root that a job keeps. An archive job reads files and folders without read
 // permission, and changes nothing. A restore also sets owners (CHOWN), writes in folders of any owner (DAC_OVERRIDE),
 // sets modes, times and attributes of files that it has given away (FOWNER), keeps the setgid bit of another group
 // (FSETID), and sets the capabilities of programs (SETFCAP).
@@ -94,9 +94,9 @@ var jobCapabilities = map[workspace.JobKind][]string{
 }
 
 // jobPriority is a job's share of the processors and of the disk when others want them, too. A workspace has 1024 and
-// 500. A job may use everything that is idle. An archive has time and yields. A user waits for a restore, so it has the
-// same share as a workspace. Some engines cannot weigh the disk, for lack of a cgroup controller or of an I/O scheduler
-// with weights. They warn and ignore it.
+// 500. A job may use everything that is idle. An archive job has time and yields. For a restore a user waits, so it has
+// the same share as a workspace. Some engines cannot apply a weight to the disk, for lack of a cgroup controller or of
+// an I/O scheduler with weights. They warn and ignore it.
 var jobPriority = map[workspace.JobKind]struct {
 	cpuShares int64
 	ioWeight  uint16
@@ -107,7 +107,7 @@ var jobPriority = map[workspace.JobKind]struct {
 
 // Job describes the container of a storage job. It has only the rights that a job needs: a read-only root file system,
 // a few capabilities, bounded memory and threads. It can write only to a scratch volume and, for a restore, to the
-// home. It has no secret: its grant comes later, as a file in the scratch volume.
+// home. The description has no secret: the job's grant comes later, as a file in the scratch volume.
 func Job(o Options, s backend.JobSpec, network string) Container {
 	labels := Owned(o.Labels(s.ID, KindJob), s.Owner)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
@@ -148,8 +148,8 @@ func homeMount(o Options, id workspace.ID, at string, noCopy bool) mount.Mount {
 		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: o.Labels(id, KindAutoCreated)}}
 }
 
-// logging limits the container's output to about 2 MiB of disk. It names the driver, because the engine's default
-// driver may not be readable.
+// logging limits the container's output to about 2 MiB of disk. It names the driver, because the output of the engine's
+// default driver may not be readable.
 func logging() container.LogConfig {
 	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "2"}}
 }

@@ -21,7 +21,7 @@ var limitingDrivers = []string{"overlay2", "btrfs", "zfs", "vfs", "fuse-overlayf
 // ErrCannotLimit is in the errors of [Options.CheckDriver], [DiskRefused] and [HomeRefused].
 var ErrCannotLimit = errors.New("the engine cannot")
 
-// The remedies if there are no limits.
+// These are the remedies if the engine cannot enforce a limit.
 const (
 	diskRemedy = "put the engine's data folder on xfs mounted with the option pquota and use the storage driver " +
 		"overlay2, or set it to 0 for no limit"
@@ -56,8 +56,8 @@ func (o Options) CheckDriver(driver string) error {
 		ErrCannotLimit, driver, diskRemedy)
 }
 
-// DiskRefused says what to do when err is the engine's refusal of a container because of that limit. It returns any
-// other error unchanged.
+// DiskRefused adds what to do if err is the engine's refusal of a container because of that limit. It returns any other
+// error unchanged.
 func DiskRefused(limit map[string]string, err error) error {
 	if len(limit) == 0 || !engine.NoDiskLimit.Is(err) {
 		return err
@@ -66,7 +66,7 @@ func DiskRefused(limit map[string]string, err error) error {
 		diskRemedy, err)
 }
 
-// HomeRefused is [DiskRefused] for a volume. limit is in bytes, 0 for none.
+// HomeRefused does the same as [DiskRefused], for a volume. limit is in bytes, 0 for none.
 func HomeRefused(limit int64, err error) error {
 	if limit == 0 || !engine.NoVolumeLimit.Is(err) {
 		return err

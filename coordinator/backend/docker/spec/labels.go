@@ -75,8 +75,8 @@ func Owned(labels map[string]string, owner string) map[string]string {
 	return labels
 }
 
-// Owns reports whether have are the labels of the workspace's object of that kind. Only such an object may be used,
-// changed or removed; its name alone proves nothing (SPEC 12.8).
+// Owns reports whether the labels in have are those of the workspace's object of that kind. Only such an object may be
+// used, changed or removed; its name alone proves nothing (SPEC 12.8).
 func (o Options) Owns(have map[string]string, id workspace.ID, kind string) bool {
 	for k, v := range o.Labels(id, kind) {
 		if have[k] != v {
@@ -96,9 +96,9 @@ func (o Options) AllHelperLabels() []map[string]string {
 	return []map[string]string{o.HelperLabels(KindEgress), o.HelperLabels(KindUsage)}
 }
 
-// Filter selects objects of this installation by kind and, for a few ids, by workspace or name. Without a kind it
-// selects the objects of workspaces. For many ids, one listing of the whole kind is cheaper. A filter may select too
-// much, so callers check the labels of each result.
+// Filter selects objects of this installation by kind and, if there are only a few ids, by workspace or name. Without a
+// kind it selects the objects of workspaces. For many ids, one listing of the whole kind is cheaper. A filter may
+// select too much, so callers check the labels of each result.
 func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(

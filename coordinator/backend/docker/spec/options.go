@@ -23,9 +23,9 @@ const (
 	// DefaultJobImage is the image of this release.
 	DefaultJobImage   = contract.DefaultImage
 	DefaultJobNetwork = "bridge"
-	// DefaultPublishPorts are more than can be used at once, because used ports rest for a time.
+	// DefaultPublishPorts are more ports than can be in use at once, because used ports rest for a time.
 	DefaultPublishPorts = "42000-44999"
-	// jobMemory limits each storage job, in bytes. A job itself takes at most 128 MiB; the page cache counts as well.
+	// jobMemory limits each storage job, in bytes. A job itself takes at most 128 MiB, but the page cache counts as well.
 	jobMemory = 512 << 20
 	// DefaultWarm is the default of the setting for [Options.Warm].
 	DefaultWarm = 20
@@ -48,7 +48,7 @@ type Options struct {
 	// and allow GET /info and GET /networks/none without a version.
 	Host string
 	// Installation separates the objects of several installations on one engine. It must not change while there are
-	// workspaces: the new name would not find them.
+	// workspaces: they would not be found under the new name.
 	Installation string
 	// Image is the image of workspaces that do not name one.
 	Image string
@@ -62,8 +62,8 @@ type Options struct {
 	Network string
 	// Subnet is the IPv4 subnet from which workspaces get their addresses, such as 10.213.0.0/16. A new network gets it
 	// as its subnet. In an existing network that Network names, it must be an unused part of that network's subnet. The
-	// default is a private /16 that overlaps with no other network, and for an existing network none: the engine then
-	// chooses the addresses.
+	// default for a new network is a private /16 that overlaps with no other network. For an existing network there is
+	// no default: the engine then chooses the addresses.
 	Subnet string
 	// PublishPorts are the ports of 127.0.0.1 for [PublishLoopback], as from-to. The default is [DefaultPublishPorts].
 	PublishPorts string
@@ -72,7 +72,7 @@ type Options struct {
 	// have a network of their own, on which they reach Store alone. Otherwise, and with [PublishLoopback], it is
 	// [DefaultJobNetwork]: an engine in a virtual machine may know the store by other addresses than this process.
 	JobNetwork string
-	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
+	// Store is the URL at which jobs reach the object store; empty means Amazon's.
 	Store string
 	// Publish is how the gateway reaches containers: [PublishNone] (default) or
 	// [PublishLoopback], for engines in a virtual machine such as Docker Desktop.
@@ -89,7 +89,7 @@ type Options struct {
 	// sooner. 0 means none.
 	Warm int
 	// Kept, if set, is called after each attempt to keep the network of a sleeping workspace, with nil or the reason of
-	// the failure. Its context ends with the backend.
+	// the failure. The context that it gets ends with the backend.
 	Kept func(ctx context.Context, err error) `json:"-"`
 	// DiskBytes limits what a workspace's container writes outside its home, and HomeBytes its home. 0 means no limit.
 	// An engine that cannot enforce a limit starts nothing.
@@ -186,14 +186,14 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, o.Egress.Validate(), o.validateDisk())...)
 }
 
-// ChoosesAddresses reports whether containers get addresses by their slots. They do not on the operator's network,
-// unless Subnet names its unused part.
+// ChoosesAddresses reports whether containers get addresses by their slots. On the operator's network they do not,
+// unless Subnet names an unused part of it.
 func (o Options) ChoosesAddresses() bool {
 	return o.Network == "" || o.Subnet != "" || o.Publish == PublishLoopback
 }
 
-// WorkspaceNetwork returns the name of the workspaces' network, and whether the operator chose
-// it. A chosen network may be one without labels.
+// WorkspaceNetwork returns the name of the workspaces' network, and whether the operator chose it. A chosen network may
+// lack labels.
 func (o Options) WorkspaceNetwork() (name string, chosen bool) {
 	if o.Network != "" {
 		return o.Network, true
@@ -201,8 +201,8 @@ func (o Options) WorkspaceNetwork() (name string, chosen bool) {
 	return strings.ToLower("codehub-" + o.Installation), false
 }
 
-// OwnJobNetwork returns the name of the storage jobs' own network, or "" if they are on [Options.JobNetwork]. It cannot
-// be the name of any installation's workspaces.
+// OwnJobNetwork returns the name of the storage jobs' own network, or "" if they are on [Options.JobNetwork]. No
+// installation's workspaces can have a network of that name.
 func (o Options) OwnJobNetwork() string {
 	if o.JobNetwork != "" {
 		return ""

@@ -26,13 +26,13 @@ const nobody = "65534:65534"
 // SandboxPrefix is the prefix of the names of a workspace's sandboxes.
 func SandboxPrefix(id workspace.ID) string { return "sandbox-" + string(id) + "-" }
 
-// SandboxName returns the name of a sandbox whose workspace went to sleep at that time, by the engine's clock. It is
-// renamed when the workspace sleeps again, because labels cannot change.
+// SandboxName returns the name of a sandbox whose workspace went to sleep at that time, by the engine's clock. The
+// sandbox is renamed when the workspace sleeps again, because labels cannot change.
 func SandboxName(id workspace.ID, slept time.Time) string {
 	return SandboxPrefix(id) + strconv.FormatInt(slept.UnixMilli(), 10)
 }
 
-// RetiredSandbox returns the name of a sandbox in removal: nothing joins it any more.
+// RetiredSandbox returns the name of a sandbox that is being removed: nothing joins it any more.
 func RetiredSandbox(id workspace.ID, containerID string) string {
 	return SandboxPrefix(id) + "retired-" + containerID
 }
@@ -114,7 +114,7 @@ func (c Container) In(sandbox string) Container {
 	return joined
 }
 
-// Inspected returns as much of the description of a container with its own network as [Sandbox] needs.
+// Inspected returns the parts of the description of a container with its own network that [Sandbox] needs.
 func Inspected(c *container.InspectResponse) Container {
 	made := Container{
 		Config: &container.Config{Hostname: c.Config.Hostname, Labels: c.Config.Labels},

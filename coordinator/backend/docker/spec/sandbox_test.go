@@ -50,8 +50,8 @@ func TestWhatASandboxFits(t *testing.T) {
 	}
 }
 
-// TestSandboxHasWhatTheContainerHad: a sandbox made from the engine's inspection of a container fits the description of
-// the next.
+// TestSandboxHasWhatTheContainerHad: a sandbox made from the engine's inspection of one container fits the description
+// of the next one.
 func TestSandboxHasWhatTheContainerHad(t *testing.T) {
 	o := spec.Options{Installation: "test", JobImage: "job"}.WithDefaults()
 	plain := described(t, spec.PublishNone, backend.StartSpec{Slot: spec.Number(netip.MustParseAddr("10.9.0.5")), Owner: "owner"})

@@ -26,8 +26,8 @@ func Range(subnet netip.Prefix) (first netip.Addr, size int64) {
 	return IPv4(base + 2), Number(Dynamic(subnet).Addr()) - base - 2
 }
 
-// Dynamic returns the end of the subnet, from which the engine serves containers without a chosen address. Otherwise it
-// would take resting addresses.
+// Dynamic returns the end of the subnet, from which the engine gives addresses to containers without a chosen one.
+// Otherwise the engine would use resting addresses.
 func Dynamic(subnet netip.Prefix) netip.Prefix {
 	bits := min(subnet.Bits()+8, 30)
 	end := Number(subnet.Addr()) + 1<<(32-subnet.Bits())

@@ -1,5 +1,5 @@
-// Package glance reports the processes of a container, by one small command in it. The workspace controls the answer:
-// it is good for display only.
+// Package glance reports the processes of a container, by one small command in it. The workspace controls the answer,
+// so it may only be displayed.
 package glance
 
 import (
@@ -27,14 +27,14 @@ const MaxOutput = 4 << 20
 type Seen struct {
 	// Processes are those other than the command itself.
 	Processes int
-	// Ports are the TCP ports that listen on other addresses than the loopback ones, in ascending order.
+	// Ports are the TCP ports that listen on addresses other than loopback ones, in ascending order.
 	Ports []int
 	// Local are those that listen on 127.0.0.1 or ::1 only, in ascending order: nothing outside the container reaches
 	// them.
 	Local []int
 	// CPU is the processor time used so far.
 	CPU time.Duration
-	// Memory is in bytes, without read-ahead that the kernel may drop.
+	// Memory is in bytes, without file contents that the kernel has read ahead and may drop.
 	Memory int64
 }
 
@@ -92,7 +92,7 @@ func sorted(ports []int) []int {
 	return slices.Compact(ports)
 }
 
-// scope is who can reach a listening address.
+// scope describes who can reach a listening address.
 type scope int
 
 const (

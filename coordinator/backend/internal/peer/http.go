@@ -51,7 +51,7 @@ func Secure(dial Dial, config func() (*tls.Config, error)) Dial {
 	}
 }
 
-// RoundTrip sends an HTTP/1.1 request on a connection and reads the whole answer. If the answer's Close is set, the
+// RoundTrip sends an HTTP/1.1 request on a connection and reads the whole answer. If Close is set in the answer, the
 // connection cannot be used for another request.
 func RoundTrip(c net.Conn, q *http.Request) (*http.Response, error) {
 	if err := q.Write(c); err != nil {

@@ -1,17 +1,16 @@
 // Package peer knows which engine or cluster is at the other end of a client's connections (SPEC
 // 2). Every connection first asks the other end for its id, so that no request reaches an unknown engine.
 //
-// It owns the connections and the id. It must not know what the requests are or how the id is asked for.
-// The code that records the id decides which one is right.
+// It owns the connections and the id. It must not know what the requests are for, or how to ask for the id. The code
+// that records the id decides which one is right.
 //
-// [Watcher.ID] returns the id of the engine that answered the calls before it. A
-// connection leads to the same engine for its whole life, and all connections that carry requests lead to
-// the same engine. When a new connection finds another engine, the watcher refuses it and closes the connections to the
-// previous engine. It accepts the other engine only after [Settle]; until then, ID
-// fails. So more time than any observation takes passes between the last answer of the previous engine and the
-// first id of the other one, and no answer of the previous engine is judged by the
-// other's id. Counting dials and asking for the id over the transport is not enough: the question might
-// use another connection than the answers did, and reach another engine.
+// [Watcher.ID] returns the id of the engine that answered the calls before it. A connection leads to the same engine
+// for its whole life, and all connections that carry requests lead to the same engine. When a new connection finds
+// another engine, the watcher refuses it and closes the connections to the previous engine. It accepts the other engine
+// only after [Settle]; until then, ID fails. So between the last answer of the previous engine and the first id of the
+// other one, more time passes than any observation takes. No answer of the previous engine is judged by the other's id.
+// Counting dials and asking for the id over the transport is not enough: the question might use another connection than
+// the answers did, and reach another engine.
 //
 // A proxy that distributes the requests of one connection among engines defeats
 // this. A proxy that forwards connections, such as ssh or socat, does not.
@@ -26,9 +25,9 @@ import (
 )
 
 const (
-	// Settle is how long another engine must answer at the address before it is accepted. It must
-	// be longer than any caller takes between an engine's answer and the question for its id.
-	// An observation takes 20 s at most.
+	// Settle is how long another engine must answer at the address before it is accepted. It must be longer than the
+	// time that any caller lets pass between an engine's answer and the question for its id. An observation takes at
+	// most 20 s.
 	Settle = 30 * time.Second
 	// askLimit bounds the question on a new connection, including the wait for its turn. An engine
 	// takes about 4 ms. An overloaded one takes seconds, and giving up early to ask again would keep it
@@ -57,13 +56,13 @@ type Watcher struct {
 	reconnects uint64 // see Reconnects
 }
 
-// New returns a watcher. Errors call the other end kind, such as "Docker engine". ask
-// asks for the id on a new connection and leaves the connection usable. The watcher bounds its time.
+// New returns a watcher. In errors, the other end is called kind, such as "Docker engine". ask asks for the id on a new
+// connection and leaves the connection usable. The watcher bounds its time.
 func New(kind string, ask func(ctx context.Context, c net.Conn) (id string, err error)) *Watcher {
 	return &Watcher{kind: kind, ask: ask, now: time.Now, turn: make(chan struct{}, 1), conns: make(map[*conn]struct{})}
 }
 
-// Wrap returns a dial that refuses connections to any engine but the one that has answered so far.
+// Wrap returns a dial that refuses connections to every engine except the one that has answered so far.
 func (w *Watcher) Wrap(dial Dial) Dial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		raw, err := dial(ctx, network, addr)
@@ -147,21 +146,21 @@ func (w *Watcher) ID() (string, error) {
 	return w.id, nil
 }
 
-// Reconnects counts the connections that were made while there was no other one, which happens after each start of
-// the engine or its host, among other causes. When the number has changed, the caller must check again everything
-// that such a start may have undone. It performs no I/O.
+// Reconnects counts the connections that were made while there was no other one. This happens after each start of the
+// engine or its host, among other causes. When the number has changed, the caller must check everything again that such
+// a start may have undone. It performs no I/O.
 func (w *Watcher) Reconnects() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.reconnects
 }
 
-// changed is the error while another engine answers. The caller holds the lock.
+// changed returns the error that applies while another engine answers. The caller holds the lock.
 func (w *Watcher) changed() error {
 	return &ChangedError{Kind: w.kind, Was: w.id, Is: w.other, Since: w.since}
 }
 
-// ChangedError says that another engine answers than before.
+// ChangedError means that a different engine answers than before.
 type ChangedError struct {
 	Kind, Was, Is string
 	Since         time.Time

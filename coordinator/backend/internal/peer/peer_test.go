@@ -51,7 +51,7 @@ func newFake(t *testing.T, id string, info http.HandlerFunc) *fake {
 	return f
 }
 
-// ask is the question to such an engine.
+// ask asks such an engine for its id.
 func ask(_ context.Context, c net.Conn) (string, error) {
 	req, err := http.NewRequest(http.MethodGet, "http://engine/id", nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *caller) want(id string) {
 	}
 }
 
-// wantChanged fails the test unless calls and ID fail alike, and name both engines.
+// wantChanged fails the test unless calls and ID both fail, with errors that name both engines.
 func (c *caller) wantChanged(was, is string) {
 	c.t.Helper()
 	got, err := c.get()
@@ -263,7 +263,7 @@ func TestTheFormerEngineComesBack(t *testing.T) {
 	c.wantChanged("A", "B")
 	c.lead(a)
 	c.want("A")
-	// The time for B starts again.
+	// The time after which B is accepted starts again.
 	c.clock.Store(int64(Settle / time.Second))
 	c.lead(b)
 	a.CloseClientConnections()
@@ -327,7 +327,7 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// TestAHungEngine: the question ends with the call that needs the connection.
+// TestAHungEngine: the question is abandoned together with the call that needs the connection.
 func TestAHungEngine(t *testing.T) {
 	hung, end := make(chan struct{}), make(chan struct{})
 	a := started(newFake(t, "A", func(_ http.ResponseWriter, r *http.Request) { hung <- struct{}{}; <-end }))

@@ -1,5 +1,5 @@
-// Package registry interprets the message of an engine or a node about an image that could not be pulled, and whether
-// another attempt may succeed. It is pure.
+// Package registry interprets the message of an engine or a node about an image that could not be pulled: the cause,
+// and whether another attempt may succeed. It is pure.
 package registry
 
 import (

@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// downLimit is how long a cache is trusted after its watch has ended. It is longer than it takes
-// to open the next one: a cluster ends each watch every few minutes.
+// downLimit is how long a cache is trusted after its watch has ended. It is longer than the time needed to open the
+// next watch: a cluster ends each watch after a few minutes.
 const downLimit = 5 * time.Second
 
 // Cache holds the objects of one kind that a label selector matches. It is safe for concurrent use.
@@ -71,7 +71,8 @@ func (k *Cache[T]) start() {
 	k.started.Do(func() { k.client.task("following the "+k.what, k.keep, nil) })
 }
 
-// keep calls run, again after a panic. Until the objects are followed again, listings fail with the panic as their error.
+// keep calls run, and calls it again after a panic. Until the objects are followed again, listings fail with the panic
+// as their error.
 func (k *Cache[T]) keep(ctx context.Context) {
 	_ = guard.Keep(ctx, nil, "watch of "+k.what, 0, func(ctx context.Context) error {
 		err := guard.Recover(func() error { k.run(ctx); return nil })
@@ -127,9 +128,9 @@ func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 	return some, nil
 }
 
-// Await returns once done reports true for the object of that name. It calls done with the current state and with
-// every later one, however short-lived. obj is the zero value if the object does not exist. done must not use the
-// cache. The error is Unreachable in the cases of List, and when ctx ends first.
+// Await returns once done reports true for the object of that name. It calls done with the current state and with every
+// later one, however short-lived. obj is the zero value if the object does not exist. done must not use the cache. The
+// error is Unreachable in the same cases as for List, and when ctx ends first.
 func (k *Cache[T]) Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error {
 	k.start()
 	w := &waiter[T]{done: done, met: make(chan struct{})}
@@ -259,8 +260,8 @@ func (k *Cache[T]) failed(err error) {
 	k.moved()
 }
 
-// opened records that a watch has begun. One that sends all objects first is complete with
-// [Cache.Replace]: until then the cache may hold the objects from before an outage.
+// opened records that a watch has begun. A watch that sends all objects first is complete once [Cache.Replace] is
+// called: until then the cache may hold the objects from before an outage.
 func (k *Cache[T]) opened(f *feed[T], sendsFirst bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -294,8 +295,8 @@ func (k *Cache[T]) missed() bool {
 	return k.silent || k.stale()
 }
 
-// fellSilent records that a watch sent not even bookmarks. A cluster that was restored from a
-// backup behaves so: it sends no event until its versions reach the one at which the watch began.
+// fellSilent records that a watch sent not even bookmarks. A cluster that was restored from a backup behaves like this:
+// it sends no event until its versions reach the one at which the watch began.
 func (k *Cache[T]) fellSilent() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -387,7 +388,7 @@ func (k *Cache[T]) set(name string, obj T, exists bool) {
 	}
 }
 
-// tell sends a hint about a change, but none while the cache is filled for the first time.
+// tell sends a hint about a change, except while the cache is being filled for the first time.
 func (k *Cache[T]) tell(id workspace.ID) {
 	if k.filled && id != "" {
 		k.changed(id)

@@ -35,7 +35,7 @@ func wantPods(t *testing.T, k *Cache[*corev1.Pod], want string, ids ...workspace
 	}
 }
 
-// wantNextPods is wantPods for the first successful listing.
+// wantNextPods does the same as wantPods, for the next listing that succeeds.
 func wantNextPods(t *testing.T, k *Cache[*corev1.Pod], want string) {
 	t.Helper()
 	wait.For(t, "the cache is filled again", func() error {
@@ -104,7 +104,7 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	look()
-	// Identity makes one more request for the identity, besides the question on the first connection.
+	// Identity makes another request for the identity, in addition to the question on the first connection.
 	before := f.asked()
 	if len(before) != 3 || f.watches() != 3 {
 		t.Errorf("%d watches, asked were %v; want the three watches", f.watches(), before)
@@ -117,7 +117,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestAWatchThatEnds: regularly, another one follows, and nothing is missed.
+// TestAWatchThatEnds: after a watch that ends regularly, another one follows, and nothing is missed.
 func TestAWatchThatEnds(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -129,7 +129,7 @@ func TestAWatchThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.by.Store(int64(time.Hour))
-	// The watch that has ended may have reported it. Then the next one may open only now.
+	// The watch that has ended may have reported the change. Then the next one may open only now.
 	wantNextPods(t, k, "[one two]")
 	for _, r := range f.asked() {
 		if r != "GET /api/v1/namespaces/here/pods true" {
@@ -139,7 +139,7 @@ func TestAWatchThatEnds(t *testing.T) {
 }
 
 // TestAnOutage: after some seconds without a watch nothing is known. The first listing after the outage shows the state
-// of that moment, not that before the outage.
+// of that moment, not the one from before the outage.
 func TestAnOutage(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -187,8 +187,8 @@ func TestAnExpiredWatch(t *testing.T) {
 	})
 }
 
-// TestRestoredCluster: a cluster that was restored from a backup continues with older versions. A watch from a newer
-// version stays open and reports nothing.
+// TestRestoredCluster: a cluster that was restored from a backup continues with older versions. A watch that began at a
+// newer version stays open and reports nothing.
 func TestRestoredCluster(t *testing.T) {
 	f := newFake(t, "A")
 	for range 9 {
@@ -223,7 +223,7 @@ func TestNeverFilled(t *testing.T) {
 	wait.For(t, "it answers", func() error { _, err := k.List(t.Context()); return err })
 }
 
-// TestAnotherCluster: a cache never passes for the state of another cluster than the one that filled it.
+// TestAnotherCluster: a cache never shows its objects as the state of a cluster other than the one that filled it.
 func TestAnotherCluster(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -262,7 +262,7 @@ func TestAwait(t *testing.T) {
 		})
 	}()
 	<-asked
-	// Even a short-lived state is seen.
+	// Await sees even a short-lived state.
 	f.put("one", "w1")
 	f.remove("one")
 	if err := <-met; err != nil || <-seen != "1" {
@@ -311,7 +311,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestAPanic: it ends neither the process nor the cache. Until the objects are followed again, their state is unknown.
+// TestAPanic: a panic ends neither the process nor the cache. Until the objects are followed again, their state is
+// unknown.
 func TestAPanic(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")

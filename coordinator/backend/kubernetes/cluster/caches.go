@@ -32,9 +32,9 @@ func (c *Client) Follow(selector string) *Caches {
 	return s
 }
 
-// Changes sends the workspace of each object that changes from now on. Changes that come faster than
-// the caller reads are sent once. A listing after that shows them. The channel is closed
-// when ctx ends or the client is closed.
+// Changes sends the workspace of each object that changes from now on. Several changes of a workspace that come faster
+// than the caller reads are sent once. A listing after that shows them. The channel is closed when ctx ends or the
+// client is closed.
 func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	h := &hints{ids: make(map[workspace.ID]struct{}), wake: make(chan struct{}, 1)}
 	s.mu.Lock()

@@ -42,7 +42,7 @@ type Client struct {
 	Secrets         *Resource[*corev1.Secret, *corev1.SecretList]
 	NetworkPolicies *Resource[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList]
 	Quotas          *Resource[*corev1.ResourceQuota, *corev1.ResourceQuotaList]
-	// endpoints are those of the client's namespace; see [Client.Endpoints] for others.
+	// endpoints are the endpoints in the client's namespace; see [Client.Endpoints] for other namespaces.
 	endpoints *Resource[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList]
 
 	settings settings
@@ -149,13 +149,13 @@ func resource[T object, L runtime.Object](c *Client, client rest.Interface, name
 // Namespace is the client's namespace.
 func (c *Client) Namespace() string { return c.settings.namespace }
 
-// Identity returns the uid of the namespace kube-system. Every new connection asks for it, so that Identity costs
-// a request only before the first connection. It is the identity of the cluster that answered last: see package peer.
+// Identity returns the uid of the namespace kube-system. Every new connection asks for it, so that Identity costs a
+// request only before the first connection. Identity returns that of the cluster that answered last: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the cluster for its identity"
 	id, err := c.watch.ID()
 	if err == nil && id == "" {
-		// Any request opens a connection, which asks for the identity.
+		// Any request will do: it opens a connection, which asks for the identity.
 		if err := c.core.Get().AbsPath(whoPath).Do(ctx).Error(); err != nil {
 			return "", Wrap(doing, c.explain(err))
 		}
@@ -185,8 +185,8 @@ func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) 
 	return r, c.explain(err)
 }
 
-// task runs f in the background, with a context that Close ends. If the client is already closed, it
-// calls otherwise. doing says what f does, as a gerund, in the log of a panic.
+// task runs f in the background, with a context that Close ends. If the client is already closed, task calls otherwise
+// instead. doing says what f does, as a gerund, in the log of a panic.
 func (c *Client) task(doing string, f func(context.Context), otherwise func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

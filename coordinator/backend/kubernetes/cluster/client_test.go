@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestEachConnectionAsks: before any request, and with its credential.
+// TestEachConnectionAsks: each connection asks for the identity before any request, and with the client's credential.
 func TestEachConnectionAsks(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// forwarding starts a proxy that connects that user to any address.
+// forwarding starts a proxy that connects a client with that password to any address.
 func forwarding(t *testing.T, password string) (at *url.URL, connections *atomic.Int64) {
 	t.Helper()
 	connections = new(atomic.Int64)

@@ -63,7 +63,7 @@ func answersLater(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 500
 }
 
-// denied is the text with which RBAC refuses a request. The error's code is that of every refusal.
+// denied is the text with which RBAC refuses a request. The error's code is the same for every refusal.
 var denied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"`)
 
 // forbidden explains which right is missing in RBAC. Other refusals, such as a quota's,
@@ -81,7 +81,7 @@ func forbidden(doing string, err error) error {
 		"caddymodule/docs/kubernetes.md lists: %w", doing, m[1], m[2], resource, err)
 }
 
-// explain adds which credential was refused, and how to renew it.
+// explain adds to an error which credential was refused, and how to renew it.
 func (c *Client) explain(err error) error {
 	if err == nil || !apierrors.IsUnauthorized(err) {
 		return err

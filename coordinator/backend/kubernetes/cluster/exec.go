@@ -33,7 +33,7 @@ const (
 // inputPiece is the most input in one message, in bytes, as in Kubernetes' own client.
 const inputPiece = 32 << 10
 
-// maxMessage bounds a message of a command, in bytes. The cluster sends pieces of 32 KiB.
+// maxMessage bounds a message from a command, in bytes. The cluster sends pieces of 32 KiB.
 const maxMessage = 1 << 20
 
 // NotStartedError is the cluster's message about a command without an exit code.
@@ -42,8 +42,8 @@ type NotStartedError struct{ Message string }
 // Error implements error.
 func (e *NotStartedError) Error() string { return e.Message }
 
-// Exec runs a command in a container of a Pod, and writes its output to stdout and stderr, which may be nil. The error
-// says that the command did not start ([*NotStartedError]), or did not run to its end. Unlike Kubernetes' package
+// Exec runs a command in a container of a Pod, and writes its output to stdout and stderr, which may be nil. An error
+// means that the command did not start ([*NotStartedError]), or did not run to its end. Unlike Kubernetes' package
 // remotecommand, Exec uses the client's own connections, so that the command runs in a known cluster. When ctx ends,
 // Exec closes the connection; the command is not killed.
 func (c *Client) Exec(ctx context.Context, pod, container string, command backend.Command, stdout, stderr io.Writer) (
@@ -111,8 +111,8 @@ func (c *Client) Exec(ctx context.Context, pod, container string, command backen
 // errNoEnd means that the cluster's protocol cannot end a command's input.
 var errNoEnd = errors.New("the cluster is too old for commands with input: they need Kubernetes 1.30 or newer")
 
-// input sends the command's input, and its end. It stops with the connection; input that the command no longer reads is
-// lost.
+// input sends the command's input, and its end. It stops when the connection does; input that the command no longer
+// reads is lost.
 func input(ctx context.Context, conn *websocket.Conn, command backend.Command) {
 	for piece := []byte{channelStdin, inputPiece: 0}; ; {
 		n, err := command.Stdin.Read(piece[1:])
@@ -128,7 +128,7 @@ func input(ctx context.Context, conn *websocket.Conn, command backend.Command) {
 	}
 }
 
-// pass sends the cluster each size of a terminal.
+// pass sends each size of a terminal to the cluster.
 func pass(ctx context.Context, conn *websocket.Conn, sizes <-chan backend.Size) {
 	for {
 		select {

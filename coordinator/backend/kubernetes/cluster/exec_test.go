@@ -126,7 +126,7 @@ func TestExecPassesInput(t *testing.T) {
 	}
 }
 
-// writes are the written pieces.
+// writes records the pieces that were written.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {

@@ -36,7 +36,7 @@ type event struct {
 	object *corev1.Pod
 }
 
-// fake is a cluster with Pods, as far as a client can tell. It has no other resources.
+// fake looks to a client like a cluster with Pods. It has no other resources.
 type fake struct {
 	*httptest.Server
 	t testing.TB
@@ -247,7 +247,7 @@ func (f *fake) happened(e event) {
 	f.more = make(chan struct{})
 }
 
-// endWatches ends them as a cluster does every few minutes.
+// endWatches ends all watches, as a cluster does every few minutes.
 func (f *fake) endWatches() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,7 +255,7 @@ func (f *fake) endWatches() {
 	f.end = make(chan struct{})
 }
 
-// answers replaces the cluster's answers; nil restores them. The connections end.
+// answers replaces the cluster's answers; nil restores the normal ones. The connections end.
 func (f *fake) answers(instead func(w http.ResponseWriter, r *http.Request) bool) {
 	f.mu.Lock()
 	f.instead = instead
@@ -281,7 +281,7 @@ func (f *fake) asked() []string {
 	return slices.Clone(f.requests)
 }
 
-// away answers that the cluster is unavailable.
+// away is an answer that the cluster is unavailable.
 func away(w http.ResponseWriter, _ *http.Request) bool {
 	refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "away")
 	return true

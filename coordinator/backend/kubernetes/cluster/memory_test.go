@@ -31,7 +31,7 @@ import (
 // Job.
 const workspaces = 10_000
 
-// heapLimit is the caches' share of the program's 300 MiB, in MiB.
+// heapLimit is the caches' share, in MiB, of the 300 MiB that the program may use.
 const heapLimit = 110
 
 // TestMemory fills the caches of one process with the objects of a large installation.
@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory prints the memory of a process with those caches; the process is also the cluster.
+// BenchmarkMemory prints the memory of a process with those caches. The same process also plays the cluster.
 func BenchmarkMemory(b *testing.B) {
 	rss, _ := fillAll(b)
 	fmt.Printf("figure k8s_10000_rss_mib %d MiB\n", rss)
@@ -72,7 +72,7 @@ func fillAll(t testing.TB) (rss, heap int) {
 	return rss, heap
 }
 
-// resident is the resident memory of this process, in MiB.
+// resident returns the resident memory of this process, in MiB.
 func resident(t testing.TB) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")
@@ -150,7 +150,7 @@ func blankOf(kind string) object {
 	return new(corev1.PersistentVolumeClaim)
 }
 
-// aged is one of a workspace's objects after some time in the cluster.
+// aged is one of a workspace's objects as it is after some time in the cluster.
 func aged(t testing.TB, o spec.Options, kind string, i int) object {
 	id := workspace.ID(fmt.Sprintf("%08x-1111-4222-8333-%012x", i, i))
 	op := fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", i, i)

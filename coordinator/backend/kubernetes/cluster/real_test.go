@@ -94,7 +94,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// look returns how many Pods there are, and lists everything else.
+// look returns how many Pods there are, and also lists all other objects.
 func look(t *testing.T, all *cluster.Caches) int {
 	t.Helper()
 	pods, err1 := all.Pods.List(t.Context(), "w1")

@@ -22,21 +22,21 @@ const (
 	// retryMin and retryMax bound the time between two attempts to follow objects.
 	retryMin = 200 * time.Millisecond
 	retryMax = 3 * time.Second
-	// page is the page size of a list, for clusters that do not stream the objects.
+	// page is the page size of a listing, for clusters that do not stream the objects.
 	page = 500
-	// quiet is how long a watch may be silent. A cluster sends a bookmark every minute, give or
-	// take two seconds. If none comes, the server hangs behind an open connection, which no lower layer
-	// notices: its TCP still acknowledges. If the bookmark was merely late, the mistake costs one list.
+	// quiet is how long a watch may be silent. A cluster sends a bookmark every minute, give or take two seconds. If
+	// none comes, the server hangs behind an open connection. No lower layer notices this, because the server's TCP
+	// still acknowledges. If the bookmark was merely late, the mistake costs one list.
 	quiet = 90 * time.Second
 )
 
-// errMoved means that another cluster answers than at first.
+// errMoved means that a different cluster answers than at first.
 var errMoved = errors.New("another cluster answers")
 
 // mirror keeps k in step with the cluster whose identity is source, until ctx ends or another cluster answers.
 func mirror[T object, L runtime.Object](ctx context.Context, k *Cache[T], r *Resource[T, L], selector string,
 	strip func(T), source string) {
-	// The cache's errors already say what the library would log.
+	// The cache's errors already contain what the library would log.
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
 	defer stop()
 	// known fails unless that cluster has answered every request so far.

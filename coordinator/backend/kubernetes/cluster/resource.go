@@ -21,8 +21,8 @@ type object interface {
 }
 
 // Resource makes requests for one kind of object in one namespace: T is the object, such as *corev1.Pod, and L a list
-// of them. Its methods are those of Kubernetes' generated clients. Package gentype has them, too, but pulls in the code
-// for OpenAPI documents. Errors are those of the API, for [Wrap].
+// of them. Its methods are the same as those of Kubernetes' generated clients. Package gentype has such methods, too,
+// but pulls in the code for OpenAPI documents. Errors are those of the API, for [Wrap].
 type Resource[T object, L runtime.Object] struct {
 	client    rest.Interface
 	params    runtime.ParameterCodec
@@ -82,5 +82,5 @@ func (r *Resource[T, L]) into(result rest.Result) (T, error) {
 	return obj, r.explain(err)
 }
 
-// blank returns a new, empty object of a pointer type.
+// blank returns a pointer to a new, empty object.
 func blank[T any]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }

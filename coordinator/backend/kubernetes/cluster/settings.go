@@ -29,7 +29,7 @@ type settings struct {
 	credential string
 }
 
-// load finds the settings like Kubernetes' own tools.
+// load finds the settings as Kubernetes' own tools do.
 func (o Options) load() (settings, error) {
 	if o.Kubeconfig == "" && o.Context == "" {
 		s, err := inCluster()
@@ -64,8 +64,8 @@ func (o Options) load() (settings, error) {
 	return settings{Config: c, namespace: cmp.Or(o.Namespace, namespace), credential: credential(all, o.Context)}, nil
 }
 
-// inCluster returns the settings of a Pod's service account. Its token changes: the kubelet writes new ones into the
-// file, which is read every minute.
+// inCluster returns the settings of a Pod's service account. The account's token changes: the kubelet writes new tokens
+// into the file, which is read every minute.
 func inCluster() (settings, error) {
 	c, err := rest.InClusterConfig()
 	if err != nil {

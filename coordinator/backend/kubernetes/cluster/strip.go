@@ -18,7 +18,7 @@ import (
 // ownPrefix is the prefix of this program's annotations.
 const ownPrefix = "codehub.dev/"
 
-// same returns the one copy of s that all objects share.
+// same returns the single copy of s that all objects share.
 func same(s string) string { return unique.Make(s).Value() }
 
 func stripMeta(m *metav1.ObjectMeta) {
@@ -36,8 +36,8 @@ func stripMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// sameKeys returns the entries of m whose key has the prefix, with shared keys. It does not share values: few are
-// common, and the long ones are not.
+// sameKeys returns the entries of m whose key has the prefix, with shared keys. It does not share values: few of them
+// are common, and the long ones never are.
 func sameKeys(m map[string]string, prefix string) map[string]string {
 	kept := make(map[string]string, len(m))
 	for k, v := range m {

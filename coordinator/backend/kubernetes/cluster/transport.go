@@ -37,8 +37,8 @@ const (
 var errSlow = fmt.Errorf("no answer within %s: %w", AnswerLimit, context.DeadlineExceeded)
 
 // newTransport returns a transport to the cluster, and the watcher of its connections. It uses HTTP/1.1: over HTTP/2
-// one connection carries all requests, so that one that hangs blocks the others, and a proxy may send each to another
-// server.
+// one connection carries all requests. A request that hangs would block the others, and a proxy might send each request
+// to a different server.
 func newTransport(config *transport.Config, base *url.URL) (*http.Transport, *peer.Watcher, error) {
 	conn := onConn{}
 	asking, err := transport.HTTPWrappersForConfig(config, conn)
@@ -123,7 +123,7 @@ func ask(ctx context.Context, asking http.RoundTripper, base *url.URL) (string, 
 	return who.Metadata.UID, nil
 }
 
-// onConn sends requests on the connection in their context. It is also the context's key.
+// onConn sends each request on the connection in the request's context. It is also the context's key.
 type onConn struct{}
 
 // RoundTrip implements [http.RoundTripper].
@@ -131,7 +131,7 @@ func (k onConn) RoundTrip(q *http.Request) (*http.Response, error) {
 	return peer.RoundTrip(q.Context().Value(k).(net.Conn), q)
 }
 
-// bounded limits the time of requests: of a stream until it begins, and of others until the body has been read.
+// bounded limits the time of requests: for a stream until it begins, and for others until the body has been read.
 type bounded struct {
 	base  http.RoundTripper
 	limit time.Duration
@@ -165,7 +165,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // Kubernetes' client returns a watch that ends immediately.
 type begins struct{}
 
-// slow returns errSlow if ctx ended because of it.
+// slow returns errSlow if that is why ctx ended.
 func slow(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSlow) {
 		return cause
@@ -186,7 +186,7 @@ func (e ending) Read(p []byte) (int, error) {
 	return n, slow(e.ctx, err)
 }
 
-// Write implements [io.Writer], for a connection that was upgraded.
+// Write implements [io.Writer], which is needed for a connection that was upgraded.
 func (e ending) Write(p []byte) (int, error) {
 	w, ok := e.ReadCloser.(io.Writer)
 	if !ok {

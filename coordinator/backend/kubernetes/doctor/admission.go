@@ -19,14 +19,14 @@ import (
 
 // Admission is what a namespace admits.
 type Admission struct {
-	// Workspace and Job are why the Pod of a workspace or of a storage job is refused, or nil.
+	// Workspace and Job are the reasons why the Pod of a workspace or of a storage job is refused, or nil.
 	Workspace, Job error
 	// Privileged means that the namespace enforces no Pod Security standard, so that it admits a Pod that takes over
 	// its node.
 	Privileged bool
 }
 
-// Admission tries what the namespace admits, by dry runs: it creates no Pod.
+// Admission finds out by dry runs what the namespace admits: it creates no Pod.
 func (d *Doctor) Admission(ctx context.Context) (a Admission, err error) {
 	id := workspace.ID(uuid.NewString())
 	ws, err := spec.Pod(d.spec, backend.StartSpec{ID: id})
@@ -58,7 +58,7 @@ func podOf(j *batchv1.Job) *corev1.Pod {
 	}
 }
 
-// refused tries to create a Pod by a dry run, and returns why it is refused. err means that the cluster does not
+// refused tries to create a Pod in a dry run, and returns why the Pod is refused. err means that the cluster does not
 // answer.
 func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 	return refusal("trying a Pod", func() error {
@@ -67,8 +67,8 @@ func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 	})
 }
 
-// refusedJob is refused for the Pod of a storage job, with the limit of processors that the namespace requires: perhaps
-// a first one, and then a smaller one.
+// refusedJob does the same as refused for the Pod of a storage job, with the limit of processors that the namespace
+// requires. It may have to try a first limit and then a smaller one.
 func (d *Doctor) refusedJob(ctx context.Context, p *corev1.Pod) (why, err error) {
 	why, err = d.refused(ctx, p)
 	for range 2 {

@@ -22,7 +22,7 @@ type checks struct {
 	images []string
 }
 
-// Checks is the table of a cluster's checks. images are those of workspaces. A new check is a row here.
+// Checks returns the table of a cluster's checks. images are the images of workspaces. A new check is a row here.
 func (d *Doctor) Checks(images []string) []check.Row {
 	c := checks{d, images}
 	return []check.Row{
@@ -44,7 +44,7 @@ func (d *Doctor) Checks(images []string) []check.Row {
 const (
 	// oldestCluster is the oldest minor version of Kubernetes 1 with reliable scheduling gates.
 	oldestCluster = 30
-	// otherAccount is the remedy if the chart's role does not let this account look.
+	// otherAccount is the remedy if this account may not look, as with the chart's role.
 	otherAccount = "run doctor outside the cluster with an administrator's kubeconfig to know"
 )
 

@@ -1,8 +1,8 @@
 // Package doctor checks a cluster for `caddy codehub doctor`: whether the cluster answers, what this account may do
 // there, and whether the cluster works as workspaces require.
 //
-// It owns the table of these checks ([Doctor.Checks]), and the meaning and remedy of each finding. It owns the list of
-// rights that the backend needs ([Rules]). It must not change anything but its own short-lived objects.
+// It owns the table of these checks ([Doctor.Checks]), and the meaning and remedy of each finding. It also owns the
+// list of rights that the backend needs ([Rules]). It must not change anything but its own short-lived objects.
 package doctor
 
 import (
@@ -57,7 +57,7 @@ func (d *Doctor) Version(ctx context.Context) (v Version, err error) {
 // Identity returns the cluster's identity.
 func (d *Doctor) Identity(ctx context.Context) (string, error) { return d.client.Identity(ctx) }
 
-// Nodes counts the cluster's nodes, and those that accept Pods. known is false if this account may not read nodes.
+// Nodes counts the cluster's nodes, and those that accept Pods. If this account may not read nodes, known is false.
 func (d *Doctor) Nodes(ctx context.Context) (ready, all int, known bool, err error) {
 	var list corev1.NodeList
 	err = d.get(ctx, "listing nodes", "/api/v1/nodes", &list)

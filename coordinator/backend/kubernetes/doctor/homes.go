@@ -13,14 +13,14 @@ import (
 
 // Homes are the volumes of an installation.
 type Homes struct {
-	// All is the number of homes, and Small how many are smaller than the setting. Those grow at the next start of
-	// their workspaces, if the storage supports it.
+	// All is the number of homes, and Small the number of homes that are smaller than the setting. The small ones grow
+	// at the next start of their workspaces, if the storage supports it.
 	All, Small int
-	// Refused is why the cluster refuses to enlarge one of the small ones, or nil.
+	// Refused is the reason why the cluster refuses to enlarge one of the small homes, or nil.
 	Refused error
 }
 
-// Homes counts the homes and tries, by a dry run, whether one that is too small may grow.
+// Homes counts the homes, and finds out by a dry run whether one that is too small may grow.
 func (d *Doctor) Homes(ctx context.Context) (h Homes, err error) {
 	list, err := d.client.Claims.List(ctx, metav1.ListOptions{
 		LabelSelector: spec.LabelInstallation + "=" + d.spec.Installation + "," + spec.LabelKind + "=" + spec.KindHome,

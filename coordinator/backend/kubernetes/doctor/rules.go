@@ -5,7 +5,7 @@ import "strings"
 // Right is one right of an account.
 type Right struct {
 	Verb, Group, Resource, Subresource string
-	// Name is the only object that the right covers; it is not in a namespace.
+	// Name, if set, is the only object that the right covers; that object is not in a namespace.
 	Name string
 }
 
@@ -25,8 +25,8 @@ func (r Right) String() string {
 	return text
 }
 
-// rules are the backend's requests in the namespace of the workspaces, and so the chart's Role. Tests compare it with
-// the requests of the conformance suite and with the chart.
+// rules are the rights for the backend's requests in the namespace of the workspaces, and thus the chart's Role. Tests
+// compare it with the requests of the conformance suite and with the chart.
 var rules = []struct{ group, resources, verbs string }{
 	{"", "pods persistentvolumeclaims", "create delete get list patch watch"},
 	{"", "pods/log", "get"},

@@ -1,7 +1,7 @@
 // Package enforcement finds out whether a cluster enforces NetworkPolicies, which only the cluster's network software
 // knows.
 //
-// It owns the Pods that try it, and removes them. It must not decide what follows from the result.
+// It owns the Pods with which it tries this, and removes them. It must not decide what follows from the result.
 package enforcement
 
 import (
@@ -33,16 +33,16 @@ const (
 	// probeKept is how long, in seconds, the Job of a probe stays if this process was killed before it could remove the
 	// Job. The Job's Pod and NetworkPolicy go with it.
 	probeKept = 120
-	// probeSettle is how long a Pod tries. The cluster's network learns of a Pod and its rules only while the Pod is
-	// already running.
+	// probeSettle is how long a Pod keeps trying. The cluster's network learns of a Pod and its rules only once the Pod
+	// is already running.
 	probeSettle = 10 * time.Second
-	// probePause is the time between two looks at a Job.
+	// probePause is the time between two checks of a Job.
 	probePause = 300 * time.Millisecond
 	// apiServer is the address of the cluster's API in every Pod.
 	apiServer = "[$(KUBERNETES_SERVICE_HOST)]:$(KUBERNETES_SERVICE_PORT)"
 )
 
-// ErrProbe means that a probe had no result.
+// ErrProbe means that the probe produced no result.
 var ErrProbe = errors.New("nothing was found out")
 
 // Probe finds out from inside a cluster whether it enforces NetworkPolicies.
@@ -93,8 +93,8 @@ func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	return !reached, err
 }
 
-// probe returns a suspended Job that tries to reach the cluster's API. It runs where storage jobs run, as a user
-// without rights.
+// probe returns a suspended Job that tries to reach the cluster's API. It runs on the nodes on which storage jobs run,
+// as a user without rights.
 func (d Probe) probe(name string) *batchv1.Job {
 	pod := spec.Job(d.Spec, backend.JobSpec{ID: workspace.ID(name), Kind: workspace.JobArchive}).Spec.Template.Spec
 	unprivileged := int64(65532)
@@ -192,7 +192,7 @@ func (d Probe) result(ctx context.Context, p *corev1.Pod) (reached bool, err err
 // removeLimit bounds the removal of a probe's objects, even after an interruption.
 const removeLimit = 10 * time.Second
 
-// remove removes a Job and all its objects. The cluster removes the rest a little later.
+// remove removes a Job and all its objects. The cluster removes those other than the Job a little later.
 func (d Probe) remove(ctx context.Context, j *batchv1.Job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()

@@ -25,8 +25,8 @@ type Freezer struct {
 	restarted func(id workspace.ID, containerID string)
 }
 
-// New returns a freezer. It calls restarted with a container that was started again since its start was reported. It performs
-// no I/O.
+// New returns a freezer. It calls restarted with each container that was started again since its start was reported. It
+// performs no I/O.
 func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string)) *Freezer {
 	return &Freezer{api: api, opts: o, restarted: restarted}
 }
@@ -85,7 +85,7 @@ func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 }
 
 // unlessChanged returns the engine's error. It returns nil if nothing is due any more: another call has frozen, thawed
-// or removed the container, or it has ended. If that is not certain yet, it returns [backend.ErrChanged].
+// or removed the container, or it has ended. If it cannot tell yet, it returns [backend.ErrChanged].
 func (f *Freezer) unlessChanged(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool, err error) error {
 	if err == nil {

@@ -30,7 +30,7 @@ type Volumes struct {
 	opts spec.Options
 	// pruning is held while this process removes a volume: the engine refuses two removals at once.
 	pruning chan struct{}
-	// owned are the homes whose owner is right, by volume name. The value is the image and the operation.
+	// owned are the homes whose owner is known to be right, by volume name. The value is the image and the operation.
 	owned backend.Memo[string]
 	// disk knows where the disk of the volumes is.
 	disk diskProbe
@@ -84,7 +84,7 @@ func (h *Volumes) Find(ctx context.Context, id workspace.ID) (*volume.Volume, er
 	case !h.opts.Owns(v.Labels, id, spec.KindAutoCreated):
 		return nil, backend.NotOurs("volume", name)
 	}
-	// It stays while a container that never started mounts it.
+	// The volume stays while a container that never started mounts it.
 	return nil, h.DeleteAutoCreated(ctx, id)
 }
 
@@ -177,16 +177,16 @@ const (
 
 // prune removes the workspace's volume of that kind if it has the labels and no container uses it. Removing it by name
 // is not safe: the request may arrive late, when another volume has the name (SPEC 12.11). The engine compares the
-// labels and removes the volume in one operation, of which only one runs at a time. During it, only a removal by name
-// could replace a volume, and this package never removes by name. The answer does not say whether anything was removed,
-// so callers must look again.
+// labels and removes the volume in one operation, of which only one runs at a time. During this operation, only a
+// removal by name could make way for another volume, and this package never removes by name. The answer does not say
+// whether anything was removed, so callers must look again.
 func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more ...filters.KeyValuePair) error {
 	doing := "deleting volume " + id.VolumeName()
 	args := filters.NewArgs(more...)
 	for k, v := range h.opts.Labels(id, kind) {
 		args.Add("label", k+"="+v)
 	}
-	// From this version on, the request must ask for named volumes.
+	// From this API version on, the request must ask for named volumes explicitly.
 	if versions.GreaterThanOrEqualTo(h.api.ClientVersion(), "1.42") {
 		args.Add("all", "true")
 	}

@@ -24,15 +24,15 @@ import (
 
 // The home of a container belongs to its image's user. The engine ensures that only if the image has a folder at
 // spec.HomePath: then the creation of a container fills an empty volume with that folder's content, owner included.
-// Otherwise the home would belong to root, and after a change of the image to the previous image's user.
+// Otherwise the home would belong to root or, after a change of the image, to the previous image's user.
 //
-// The engine's archive of a container's files shows and changes the files at a path in a container that does not run
-// yet. So this needs neither its own container nor a right in the workspace's.
+// With its archives of a container's files, the engine shows and changes the files in a container that does not run
+// yet. So this needs neither a container of its own nor rights in the workspace's container.
 
 const (
 	// maxAccounts bounds how much of an image's list of users or groups is read, in bytes.
 	maxAccounts = 1 << 20
-	// maxRest bounds how much of a home is read only to keep the connection.
+	// maxRest bounds how much of a home is read only to keep the connection open.
 	maxRest = 64 << 10
 )
 
@@ -52,12 +52,13 @@ type identity struct{ uid, gid int }
 // the home: in any home, the engine or its runtime creates a missing working folder as root. Own leaves everything else
 // there as it is, and creates nothing below a path that is no folder.
 //
-// The engine treats an empty home alike for every container of the same image. So this process does not look again if
-// nothing needed a change, unless there are such folders: they give a home that was emptied back to root.
+// The engine treats an empty home in the same way for every container of the same image. So if nothing needed a change,
+// this process does not look again, unless the image expects folders: if the home is emptied, they make it root's
+// again.
 //
 // A failure does no harm: the container starts on the home as it is, the next start tries again, and doctor names the
-// homes that cannot be written to. After a failure Own does nothing more to the home, which would otherwise not be
-// empty at the next start.
+// homes that cannot be written to. After a failure Own creates nothing more in the home, so that it is still empty at
+// the next start.
 func (h *Volumes) Own(ctx context.Context, id workspace.ID, containerID, image, incarnation string, folders []string) {
 	key := image + " " + incarnation
 	if known, _ := h.owned.Get(id, id.VolumeName()); known == key && len(folders) == 0 {
@@ -111,7 +112,7 @@ func (h *Volumes) ownFolders(ctx context.Context, containerID string, who identi
 	}
 }
 
-// expected returns the folders below the home together with their parents there, the outer ones first.
+// expected returns the folders and their parents below the home, the outer ones first.
 func expected(folders []string) []string {
 	all := make(map[string]bool)
 	for _, folder := range folders {
@@ -169,8 +170,8 @@ func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error
 	return c.Config.User, nil
 }
 
-// folder examines the home or a folder in it. It reads the folder and the first name in it that is not one of root's
-// expected folders, no matter how much there is.
+// folder examines the home or a folder in it. It reads only the folder, and the names in it up to the first one that is
+// not one of root's expected folders, however large the folder is.
 func (h *Volumes) folder(ctx context.Context, containerID, at string, expected []string) (folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()

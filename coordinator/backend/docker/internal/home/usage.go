@@ -22,15 +22,16 @@ import (
 const (
 	// usageStart is how long a helper may take apart from counting.
 	usageStart = 30 * time.Second
-	// The helper's share of the processor and the disk, of about 1000 each: it yields to workspaces and jobs.
+	// These are the helper's shares of the processor and the disk, where others have about 1000 each: the helper yields
+	// to workspaces and jobs.
 	usageShares = 64
 	usageWeight = 10
 )
 
-// usageHelper runs the program that counts. It mounts the folders of the homes, not their volumes: for the engine, it
-// uses no volume. So a workspace can be started, archived or deleted while the helper runs, and the helper may count a
-// running workspace's home, which a storage job must not. The engine's own figures (system/df) count all volumes,
-// without a time limit.
+// usageHelper runs the program that counts. It mounts the folders of the homes, not their volumes, so that the engine
+// does not count the volumes as used. So a workspace can be started, archived or deleted while the helper runs, and the
+// helper may count a running workspace's home, which a storage job must not. The engine's own measurement (system/df)
+// is no alternative: it counts all volumes, without a time limit.
 func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (
 	contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)

@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	// memoryQuestions is how many containers are asked about at once.
+	// memoryQuestions is the number of containers whose memory is asked for at the same time.
 	memoryQuestions = 8
-	// sizeKnown is how long the size of the host's memory is remembered. To answer, the engine starts three programs.
+	// sizeKnown is how long the size of the host's memory is remembered. To report it, the engine starts three
+	// programs.
 	sizeKnown = 30 * time.Minute
 	// procfs is where the kernel describes the whole host, even in a container.
 	procfs = "/proc"
@@ -64,9 +65,9 @@ func (h *Host) learn(identity string, size int64) {
 	h.engine, h.size, h.asked = identity, size, time.Now()
 }
 
-// Memory is that of [backend.Backend]. An engine behind a Unix socket runs on this host, unless its memory has another
-// size, as in a virtual machine: then the kernel answers. On any other host, only the memory of the installation's
-// containers is known.
+// Memory implements Memory of [backend.Backend]. An engine behind a Unix socket runs on this host, unless its memory
+// has another size, as in a virtual machine: then the kernel answers. On any other host, only the memory of the
+// installation's containers is known.
 func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -104,7 +105,7 @@ func (h *Host) Size(ctx context.Context) (int64, error) {
 	return info.MemTotal, nil
 }
 
-// used returns the memory that the installation's containers use, without what the kernel may drop.
+// used returns the memory that the installation's containers use, except for memory that the kernel may drop.
 func (h *Host) used(ctx context.Context) (int64, error) {
 	const doing = "reading how much memory the containers use"
 	list, err := h.api.ContainerList(ctx, container.ListOptions{

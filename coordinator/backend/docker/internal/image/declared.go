@@ -52,12 +52,12 @@ func (w Workspace) Vanished(err error) bool {
 // ForWorkspace returns the image for a workspace's container: without the volumes that it declares (SPEC 7). If the
 // engine lacks the image, the error is a [backend.MissingImageError].
 //
-// An engine mounts an empty volume at each declared path, even inside the home, and removes it with the container. No
-// container can be created without its image's volumes. So the container is created from an image of the same layers
+// An engine mounts an empty volume at each declared path, even inside the home, and removes it with the container. A
+// container cannot be created without its image's volumes. So the container is created from an image of the same layers
 // whose configuration has no volumes. That image has our labels and no name. `docker image prune` may remove it.
 //
 // If the engine refuses that image, the original is used, unless one of its volumes lies inside the home.
-// [Store.CheckMounted] then finds those that lead into the home through a link.
+// [Store.CheckMounted] then finds the volumes that lead into the home through a link.
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -255,7 +255,7 @@ func (s *Store) removeAbandoned(ctx context.Context) {
 	}
 }
 
-// onlyConfig packs an image whose layers the engine has already: it asks for none of them.
+// onlyConfig packs an image without its layers, which the engine has already.
 func onlyConfig(config []byte, layers int) (io.Reader, error) {
 	const name = "config.json"
 	type manifest struct {

@@ -19,7 +19,8 @@ const (
 	// createLimit bounds the creation of a helper, and removeLimit its removal.
 	createLimit = 10 * time.Second
 	removeLimit = 10 * time.Second
-	// abandoned is the age at which a helper's process is assumed dead. No helper may run that long.
+	// abandoned is the age of a helper from which the process that started it is assumed dead. No helper may run that
+	// long.
 	abandoned = 5 * time.Minute
 	// The limits of a helper.
 	maxMemory = 64 << 20
@@ -35,8 +36,8 @@ type Helper struct {
 	Image string
 	// Labels mark the containers.
 	Labels map[string]string
-	// All are the labels of each kind of helper. Each helper removes what dead processes left of any kind, because the
-	// next helper of that kind may come much later.
+	// All are the labels of each kind of helper. Each helper removes helpers of every kind that dead processes have
+	// left, because the next helper of the same kind may come much later.
 	All []map[string]string
 }
 
@@ -140,7 +141,7 @@ func (h Helper) removeAbandoned(ctx context.Context, labels map[string]string) e
 	return nil
 }
 
-// pick returns the labels of all whose keys are in like.
+// pick returns those labels of all whose keys are also in like.
 func pick(all, like map[string]string) map[string]string {
 	found := make(map[string]string, len(like))
 	for k := range like {

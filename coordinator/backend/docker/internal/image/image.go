@@ -32,7 +32,7 @@ type Store struct {
 func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o} }
 
 // Missing reports whether the engine lacks the image. Code that creates a container must ask, because the engine
-// reports a missing image, network and volume alike.
+// reports a missing image in the same way as a missing network or volume.
 func (s *Store) Missing(ctx context.Context, ref string) bool {
 	_, err := s.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)
@@ -64,7 +64,7 @@ func (s *Store) Size(ctx context.Context, ref string) (int64, error) {
 	return found.Size, nil
 }
 
-// CheckJobs returns nil if the engine has the image of storage jobs in this release's version. Otherwise it returns a
+// CheckJobs returns nil if the engine has this release's version of the image of storage jobs. Otherwise it returns a
 // [backend.MissingImageError], or a [workspace.PendingError] with the remedy.
 func (s *Store) CheckJobs(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
@@ -96,7 +96,7 @@ func (s *Store) Pull(ctx context.Context, ref string, progress func(done, total 
 	stream, err := s.api.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {
 		defer stream.Close()
-		// The pull runs only while its progress is read. Its error is a line of the stream and not a status code.
+		// The pull runs only while its progress is read. An error is a line of the stream, not a status code.
 		err = read(stream, progress)
 	}
 	if err == nil {

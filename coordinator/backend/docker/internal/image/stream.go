@@ -19,8 +19,8 @@ type line struct {
 	Error string `json:"error"`
 }
 
-// The states of a layer that count. Its first download line gives its size. Any state after the download counts as
-// downloaded.
+// These are the states of a layer that count. The first line about its download gives its size. Any state after the
+// download counts as downloaded.
 const (
 	downloading = "Downloading"
 	downloaded  = "Download complete"
@@ -35,7 +35,7 @@ type refusedError struct{ message string }
 func (e *refusedError) Error() string { return e.message }
 
 // read reads the stream of a pull to its end. It calls progress whenever the sums over all layers have changed. The sum
-// done never shrinks, even if a layer starts again. The error is a refusedError, or that of the stream:
+// done never shrinks, even if a layer starts again. The error is a refusedError, or the stream's own error:
 // io.ErrUnexpectedEOF if the stream is cut.
 func read(stream io.Reader, progress func(done, total int64)) error {
 	type layer struct{ done, total int64 }

@@ -38,21 +38,21 @@ type run struct {
 // New returns an inspector. It performs no I/O.
 func New(api *engine.Client) *Inspector { return &Inspector{api: api} }
 
-// Restarted records that a container was started, perhaps again and by hand, so that no listing shows its earlier end.
+// Restarted records that a container was started, perhaps again by hand, so that no listing shows its earlier end.
 func (i *Inspector) Restarted(id workspace.ID, containerID string) { i.runs.Drop(id, containerID) }
 
-// Retain forgets the containers of these workspaces, or of all workspaces if ids is empty, that are not in seen, those
-// of the latest listing.
+// Retain forgets containers of these workspaces, or of all workspaces if ids is empty, unless they are in seen, the
+// containers of the latest listing.
 func (i *Inspector) Retain(ids []workspace.ID, seen map[string]struct{}) {
 	i.ends.Retain(ids, seen)
 	i.runs.Retain(ids, seen)
 }
 
 // runLimit bounds the engine's answer about a running container. While the engine starts or ends a container, it does
-// not answer about that container. Its start is then unknown, and only freezing needs it.
+// not answer about that container. The time of its start is then unknown, but only freezing needs that.
 const runLimit = 2 * time.Second
 
-// KnowsRunning adds to c what earlier calls have found out about a running container. It reports whether that is
+// KnowsRunning adds to c what earlier calls have found out about a running container. It reports whether c is then
 // complete.
 func (i *Inspector) KnowsRunning(id workspace.ID, containerID string, c *workspace.Container) bool {
 	i.ends.Drop(id, containerID) // a container that was restarted by hand has no end any more

@@ -18,8 +18,8 @@ import (
 )
 
 // decision records that an engine supports the rules, because they were in force there once. It is an empty volume: it
-// is part of the engine's data and disappears with it. Another engine, or another data folder, is decided anew. If the
-// volume is lost, it is created again the next time the rules are in force.
+// is part of the engine's data and disappears with it. For another engine, or another data folder, the decision is made
+// anew. If the volume is lost, it is created again the next time the rules are in force.
 type decision struct {
 	api    *engine.Client
 	name   string
@@ -64,7 +64,7 @@ func (d decision) forget(ctx context.Context) error {
 	return engine.Wrap("removing the decision about the egress rules", err)
 }
 
-// explained reports whether an error names its own remedy and says nothing about the rules.
+// explained reports whether an error names its own remedy and does not concern the rules.
 func explained(err error) bool {
 	var missing *backend.MissingImageError
 	var pending *workspace.PendingError
@@ -72,10 +72,10 @@ func explained(err error) bool {
 		workspace.ReasonOf(err) == workspace.ReasonUnreachable
 }
 
-// follows returns the consequence of an error of applying the rules. It is nil if workspaces start without them: the
-// engine itself says that it does not support them, the setting leaves that decision to us, and they were never in
-// force there. Any other error keeps workspaces from starting until it passes (SPEC 3). Errors with a remedy of their
-// own stay unchanged: a missing image, an engine that does not answer.
+// follows returns the consequence of an error of applying the rules. It is nil if workspaces start without the rules:
+// the engine itself reports that it does not support them, the setting leaves the decision to this program, and the
+// rules were never in force there. Any other error keeps workspaces from starting until it passes (SPEC 3). Errors with
+// a remedy of their own stay unchanged: a missing image, an engine that does not answer.
 func (g *Guard) follows(ctx context.Context, failure error) error {
 	if ctx.Err() != nil || explained(failure) {
 		return fmt.Errorf("applying the egress rules: %w", failure)

@@ -17,7 +17,7 @@ const (
 	// unableFor is how long workspaces start without another attempt on an engine that does not
 	// support the rules.
 	unableFor = time.Minute
-	// failedFor is how long later calls get the same failure: many may be waiting.
+	// failedFor is how long later calls get the same failure, because many callers may be waiting.
 	failedFor = 5 * time.Second
 )
 
@@ -55,10 +55,10 @@ func New(api *engine.Client, o spec.Options) *Guard {
 	}
 }
 
-// BeforeStart returns nil if a workspace or a storage job may start on the network with that
-// id: as far as this process knows, the rules are in force, or they are not required, because of the settings or
-// because the engine does not support them. It performs I/O only if it has not applied the rules yet, or if the
-// engine may have restarted since.
+// BeforeStart returns nil if a workspace or a storage job may start on the network with that id. Then, as far as this
+// process knows, the rules are in force, or they are not required: because of the settings, or because the engine does
+// not support them. It performs I/O only if it has not applied the rules yet, or if the engine may have restarted
+// since.
 //
 // If the rules are required and not in force, the error is a [workspace.PendingError], a [backend.MissingImageError],
 // or Unreachable.
@@ -142,7 +142,8 @@ func (g *Guard) failedLately() error {
 	return g.cause
 }
 
-// make applies the rules. Callers take turns; a caller that waited finds its network covered by the caller before it.
+// make applies the rules. Callers take turns; a caller that has waited may find that the caller before it has covered
+// its network.
 func (g *Guard) make(ctx context.Context, network string) (stood bool, err error) {
 	select {
 	case g.making <- struct{}{}:
@@ -157,7 +158,7 @@ func (g *Guard) make(ctx context.Context, network string) (stood bool, err error
 	var result contract.EgressResult
 	var reconnects uint64
 	if err == nil {
-		// Read it first, so that a connection that is lost meanwhile counts.
+		// Read the number first, so that a connection that is lost meanwhile counts.
 		reconnects = g.helper.API.Reconnects()
 		result, err = g.helper.onHost(ctx, contract.EgressApply, rules)
 	}
@@ -181,14 +182,14 @@ func (g *Guard) make(ctx context.Context, network string) (stood bool, err error
 	return result.Stood, err
 }
 
-// remembers reports whether the decision was recorded on the engine without a reconnect since.
+// remembers reports whether the decision was recorded on the engine, and the connection has not been lost since.
 func (g *Guard) remembers(reconnects uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.decided == reconnects
 }
 
-// rules returns the rules for the networks as they are now, and the ids of the networks that they cover completely.
+// rules returns the rules for the current networks, and the ids of the networks that they cover completely.
 func (g *Guard) rules(ctx context.Context) (id, jobs string, rules contract.EgressRules, err error) {
 	id, name, err := g.Workspaces.Interface(ctx)
 	if err != nil {

@@ -34,12 +34,12 @@ func (h runner) onHost(ctx context.Context, action string, rules contract.Egress
 		NetworkMode: "host",
 		UsernsMode:  "host", // otherwise an engine with user namespaces refuses its host's network
 		CapAdd:      []string{"NET_ADMIN"},
-		// The engine reads its name servers from here if the host uses systemd-resolved.
+		// If the host uses systemd-resolved, the engine reads its name servers from this file.
 		Mounts: []mount.Mount{{
 			Type: mount.TypeBind, Source: contract.ResolvedPath, Target: contract.ResolvedPath, ReadOnly: true,
 		}},
 	}
-	// An error about the image says nothing about the host's network.
+	// An error about the image reveals nothing about the host's network.
 	if err := h.Check(ctx); err != nil {
 		return contract.EgressResult{}, err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // jobRules returns the rules for the current network of jobs, and its id: jobs reach the object store alone. found is
-// false if the store's name does not resolve now. The store then stays closed, because the rules of workspaces must not
-// wait for it.
+// false if the store's name does not resolve now. Jobs then cannot reach the store, because the rules of workspaces
+// must not wait until its name resolves.
 func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
 	id, name, err := g.Jobs.Interface(ctx)
 	if err != nil {
@@ -29,12 +29,12 @@ func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRul
 	return id, &r, err == nil, nil
 }
 
-// carrierGrade are providers' addresses: neither on the internet nor private.
+// carrierGrade are addresses inside providers' networks: neither on the internet nor private.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
-// storeRules allow the store. They allow an address as it is, and the private addresses that a name has now. Public
-// addresses behind a name change while jobs run, as those of Amazon's store do every few seconds. Then the rules allow
-// the port, and only on the internet.
+// storeRules returns the rules that allow the store. If the store is given by address, they allow that address; if by
+// name, they allow the private addresses that the name has now. Public addresses behind a name may change while jobs
+// run: those of Amazon's store do so every few seconds. For these the rules allow the port, but only on the internet.
 func storeRules(ctx context.Context, store string,
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (r contract.JobRules, err error) {
 	at, err := url.Parse(cmp.Or(store, "https://s3.amazonaws.com"))
@@ -71,7 +71,7 @@ func storeRules(ctx context.Context, store string,
 			r.PublicPort = port
 		}
 	}
-	// A fixed order, so that equal rules are recognised.
+	// The order is fixed, so that equal rules are recognised.
 	slices.SortFunc(r.Store, func(a, b contract.Destination) int { return a.Prefix.Addr().Compare(b.Prefix.Addr()) })
 	r.Store = slices.Compact(r.Store)
 	return r, nil

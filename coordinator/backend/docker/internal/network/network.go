@@ -22,8 +22,8 @@ import (
 // in others, the engine does.
 const LabelSubnet = "codehub.subnet"
 
-// Network is the network of an installation. It remembers its id, so that a start need not look for it. It is safe for
-// concurrent use. Several processes may use the same name at once.
+// Network is the network of an installation. It remembers the network's id, so that a start need not look for it. It is
+// safe for concurrent use. Several processes may use the same name at once.
 type Network struct {
 	api    *engine.Client
 	name   string
@@ -49,7 +49,7 @@ func workspaces(api *engine.Client, o spec.Options) *Network {
 	return newNetwork(api, name, chosen, subnet, o.Installation)
 }
 
-// jobs returns the own network of storage jobs, or nil if the options name one.
+// jobs returns the network that storage jobs have to themselves, or nil if the options name one.
 func jobs(api *engine.Client, o spec.Options) *Network {
 	name := o.OwnJobNetwork()
 	if name == "" {
@@ -85,7 +85,7 @@ func (n *Network) Ensure(ctx context.Context) (id string, subnet netip.Prefix, e
 }
 
 // Forget makes the next Ensure look for the network again, because the one with this id no longer exists. If another
-// goroutine has found the new network already, Forget keeps that.
+// goroutine has already found the new network, Forget keeps it.
 func (n *Network) Forget(ctx context.Context, id string) {
 	select {
 	case n.lock <- struct{}{}:
@@ -97,7 +97,7 @@ func (n *Network) Forget(ctx context.Context, id string) {
 	}
 }
 
-// Serves reports whether the installation uses that network, rather than having left it over.
+// Serves reports whether the installation still uses that network.
 func (n *Network) Serves(one network.Summary) bool {
 	return one.Name == n.name || !n.chosen && strings.HasPrefix(one.Name, n.name+"-") && n.subnetOf(one).IsValid()
 }
@@ -133,7 +133,7 @@ func prefixes(one network.Summary) []netip.Prefix {
 
 // find returns the network, without an id if it does not exist, and every subnet that the engine has given to a
 // network. If several processes created it at once, find keeps the oldest one and removes the others. It also removes
-// networks from before addresses were chosen, and those with another subnet, once no container uses them. It uses a
+// networks from before addresses were chosen, and those with another subnet, once no container uses them. It accepts a
 // network without labels only if the operator named it.
 func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err error) {
 	list, err := n.api.NetworkList(ctx, network.ListOptions{})
@@ -204,7 +204,7 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 			if err = n.createOne(ctx, name, subnet); err == nil || !errdefs.IsConflict(err) {
 				break
 			}
-			// Another process has created it, or the network with the name must stay.
+			// Another process has created the network, or an existing one with that name must stay.
 			if it, _, found := n.find(ctx); found != nil || it.id != "" {
 				return it, found
 			}

@@ -1,6 +1,6 @@
 // Package network creates the networks of an installation's containers, and the firewall rules that let workspaces
-// reach the internet and none of our own services (SPEC 8). A short-lived container applies the rules in the network of
-// the engine's host, with the program of the storage job's image.
+// reach the internet but none of the operator's own services (SPEC 8). A short-lived container applies the rules in the
+// network of the engine's host, with the program of the storage job's image.
 //
 // It owns networks with its installation's label, and the nftables table of its installation. It also owns the
 // containers that create the table, and the volume that records that the engine supports it. It decides whether

@@ -15,7 +15,7 @@ import (
 const defaultBits = 16
 
 // candidates returns the private subnets that overlap with none in use. The first one depends on the owner, so that
-// installations that do not know of each other rarely choose the same. Those from which the engine itself serves
+// installations that do not know of each other rarely choose the same. The subnets that the engine itself uses for new
 // networks come last.
 func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
@@ -41,8 +41,8 @@ func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	return all
 }
 
-// hostPrefixes returns the subnets of this machine's addresses and routes, except for the default route. The engine may
-// run on another machine; avoiding these subnets then does no harm.
+// hostPrefixes returns the subnets of this machine's addresses and routes, except for the default route. If the engine
+// runs on another machine, avoiding these subnets does no harm.
 func hostPrefixes() []netip.Prefix {
 	var all []netip.Prefix
 	addrs, _ := net.InterfaceAddrs()

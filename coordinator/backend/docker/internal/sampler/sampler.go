@@ -31,16 +31,16 @@ const (
 	busyLineLimit = 1 << 10
 )
 
-// psArguments are the columns for the ps of the engine's host, the most informative first. An older ps does not show
-// how much a process has written, and that of BusyBox shows neither that nor terminals. S adds the time of ended
-// children to their parents. In procps 4.0.2 it works for bsdtime and not for cputimes: a build of many short programs
-// would seem to compute nothing.
+// psArguments are the sets of columns to request from the ps of the engine's host, the most informative first. An older
+// ps does not show how much a process has written, and that of BusyBox shows neither that nor terminals. S adds the
+// time of ended children to their parents. In procps 4.0.2, S affects bsdtime but not cputimes: with cputimes, a build
+// of many short programs would seem to compute nothing.
 var psArguments = [][]string{
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,wchars,wops,args"},
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,args"},
 }
 
-// All columns are numbers except the time, the terminal and the command line. The last ones are not always known.
+// All columns are numbers except the time, the terminal and the command line. The last columns are not always known.
 const (
 	used     = 5
 	terminal = 6
@@ -58,12 +58,12 @@ type Sampler struct {
 // New returns a sampler. It performs no I/O.
 func New(api *engine.Client) *Sampler { return &Sampler{api: api} }
 
-// Retain forgets the containers of these workspaces, or of all workspaces if of is empty, that are not in seen, those
-// of the latest listing.
+// Retain forgets containers of these workspaces, or of all workspaces if of is empty, unless they are in seen, the
+// containers of the latest listing.
 func (s *Sampler) Retain(of []workspace.ID, seen map[string]struct{}) { s.asked.Retain(of, seen) }
 
-// Sample looks into a running container, which was just inspected. It enters the container only for the command that
-// the image names.
+// Sample looks into a running container, which was just inspected. It runs nothing inside the container except the
+// command that the image names.
 func (s *Sampler) Sample(ctx context.Context, c *container.InspectResponse) (work.Sample, error) {
 	name := strings.TrimPrefix(c.Name, "/")
 	found := work.Sample{At: time.Now(), Container: c.ID + " " + c.State.StartedAt, Main: c.State.Pid}
@@ -157,8 +157,8 @@ func pseudoterminal(name string) int {
 	return n + 1
 }
 
-// busyFile returns the file by which a program says that it works, or nil if there is none. The engine resolves the
-// path inside the container. Only a regular file counts: a link would reveal the first line of another file.
+// busyFile returns the file with which a program reports that it works, or nil if there is none. The engine resolves
+// the path inside the container. Only a regular file counts: a link would reveal the first line of another file.
 func (s *Sampler) busyFile(ctx context.Context, containerID string) (*work.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()

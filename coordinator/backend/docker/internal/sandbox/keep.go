@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// keepLimit bounds the work for a workspace that went to sleep, once its turn has come.
+	// keepLimit bounds the work for one workspace that went to sleep, from when its turn has come.
 	keepLimit = time.Minute
 	// renewAfter is the age at which a sandbox is no longer joined, and is replaced when its workspace goes to sleep:
 	// the engine has written the name servers of its creation into its files.
@@ -75,8 +75,8 @@ func (s *Sandboxes) Close() {
 	s.working.Wait()
 }
 
-// Find returns the running sandbox of the workspace, or nil if there is none. It waits for a sandbox in creation, and
-// cancels one whose turn has not come.
+// Find returns the running sandbox of the workspace, or nil if there is none. It waits for a sandbox that is being
+// created, and cancels one whose turn has not come.
 func (s *Sandboxes) Find(ctx context.Context, id workspace.ID) (*Sandbox, error) {
 	if err := s.settle(ctx, id); err != nil {
 		return nil, err
@@ -109,16 +109,15 @@ func (s *Sandboxes) Discard(ctx context.Context, id workspace.ID) error {
 }
 
 // Gone reports whether a container cannot or must not join a sandbox: the sandbox no longer runs, or is being removed.
-// A caller that lets a container join asks after it has created the container and before it starts the container: see
-// retire.
+// A caller that lets a container join calls Gone between creating and starting the container: see retire.
 func (s *Sandboxes) Gone(ctx context.Context, id workspace.ID, box *Sandbox) (bool, error) {
 	now, err := s.Find(ctx, id)
 	return err == nil && (now == nil || now.ID != box.ID || now.retired), err
 }
 
-// Vacate reports whether the engine has refused a container something that a sleeping workspace had and has now lost:
-// its address, its port, or a place in the network. For a place, the workspace that has slept longest loses its
-// sandbox. A running workspace has priority.
+// Vacate reports whether the engine refused a container something that a sleeping workspace had and has now given up:
+// its address, its port, or a place in the network. If a place is needed, the workspace that has slept longest loses
+// its sandbox. A running workspace has priority.
 func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error) (vacated bool) {
 	full := engine.NetworkFull.Is(refused)
 	if !full && !errors.Is(status.ExplainAddress(refused), backend.ErrAddressInUse) {
@@ -143,8 +142,8 @@ func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error)
 }
 
 // Slept keeps, in the background, the network of a workspace whose container has just been removed. c is the container
-// as it was before. If that fails, the next start takes longer. The network of a container that did not run is not
-// kept: the next one always gets a new network.
+// as it was before. If this fails, the next start takes longer. The network of a container that did not run is not
+// kept: the next container always gets a new network.
 //
 // It creates one sandbox at a time, because users' starts need the engine more. The workspace that went to sleep last
 // comes first, because its sandbox stays longest.
@@ -194,7 +193,7 @@ func (s *Sandboxes) do(t *task) {
 	close(t.done) // a start of this workspace need not wait for the removal of others
 	s.mu.Unlock()
 	err = errors.Join(err, s.trim(ctx))
-	// The next workspace that goes to sleep finds what is left over. Another leader keeps networks, too.
+	// What is left over is found when the next workspace goes to sleep. Another leader keeps networks, too.
 	if s.opts.Kept != nil && !errors.Is(err, backend.ErrLeaseLapsed) {
 		s.opts.Kept(s.ctx, err)
 	}
@@ -259,8 +258,8 @@ func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.Insp
 	return s.make(ctx, id, spec.SandboxName(id, now), spec.Sandbox(s.opts, id, spec.Inspected(like)))
 }
 
-// make creates and starts a sandbox. It removes a sandbox that cannot start, because something else has its address,
-// and one whose workspace has no home any more.
+// make creates and starts a sandbox. It removes a sandbox that cannot start because something else has its address, and
+// one whose workspace no longer has a home.
 func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c spec.Container) (err error) {
 	image, err := s.api.ImageInspect(ctx, s.opts.JobImage)
 	if err != nil {
@@ -302,8 +301,8 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	return err
 }
 
-// trim removes the sandboxes above the limit, and those that no container will join: of workspaces without a home, on
-// another network, or not running.
+// trim removes the sandboxes above the limit, and those that no container will join: their workspace has no home, they
+// are on another network, or they do not run.
 func (s *Sandboxes) trim(ctx context.Context) error {
 	v, err := s.look(ctx)
 	if err != nil || len(v.boxes) == 0 {

@@ -18,8 +18,8 @@ type machine struct {
 }
 
 // machines are the supported processors, by the engine's names for them. The program is one page of code, without data
-// and without a runtime. A container with it takes 0.6 MB at first and 0.3 MB once it has settled, most of it in the
-// kernel; a program in Go takes several MB. The engine's own process for it, containerd-shim, takes about 9 MB.
+// and without a runtime. A container that runs it takes 0.6 MB at first and 0.3 MB once it has settled, most of that in
+// the kernel; a program in Go takes several MB. The engine's own process for it, containerd-shim, takes about 9 MB.
 var machines = map[string]machine{
 	"amd64": {62, []byte{
 		0xb8, 34, 0, 0, 0, // mov eax, 34 (pause)
@@ -47,7 +47,7 @@ const (
 	loadedAt, alignment     = 0x400000, 0x10000
 )
 
-// program returns an ELF file: the header, one segment that is the whole file, and the code.
+// program returns an ELF file: the header, one segment that covers the whole file, and the code.
 func (m machine) program() []byte {
 	const begin = headerSize + segmentSize
 	size := uint64(begin + len(m.code))
@@ -89,7 +89,7 @@ func (m machine) packed() (*bytes.Buffer, error) {
 }
 
 // Program returns a program that waits forever, as an archive for the engine, for a container whose entry point is
-// [spec.PausePath]. It returns nil if there is none for that processor.
+// [spec.PausePath]. It returns nil if there is no such program for that processor.
 func Program(architecture string) (*bytes.Buffer, error) {
 	m, ok := machines[architecture]
 	if !ok {

@@ -1,6 +1,7 @@
-// Package sandbox keeps the networks of workspaces that went to sleep recently. The network takes half of the time in
-// which an engine starts a container. A sandbox is a container whose program does nothing. It has the address, the
-// name, the host name and the ports of the workspace's container, and the workspace's next container joins it.
+// Package sandbox keeps the networks of workspaces that went to sleep recently. Setting up the network takes half of
+// the time that an engine needs to start a container. A sandbox is a container whose program does nothing. It has the
+// address, the name, the host name and the ports of the workspace's container, and the workspace's next container joins
+// it.
 //
 // It owns the containers of the kind [spec.KindSandbox], from their creation to their removal. It keeps its state on
 // the engine alone: labels say which workspace a sandbox belongs to, and its name says when the workspace went to
@@ -46,7 +47,7 @@ func (b Sandbox) Fits(c spec.Container) bool {
 	return !b.retired && b.hash == spec.NetworkHash(c) && time.Since(b.created) < renewAfter
 }
 
-// has reports whether the sandbox has an address or a port that the description asks for.
+// has reports whether the sandbox holds an address or a port that the description asks for.
 func (b Sandbox) has(c spec.Container) bool {
 	if slices.Contains(b.addresses, c.Address()) {
 		return true
@@ -81,7 +82,7 @@ func Stands(c *container.InspectResponse, box *Sandbox) bool {
 // Running are the running sandboxes, by container id.
 type Running map[string]container.Summary
 
-// Networks returns the installation's running sandboxes in a listing of containers.
+// Networks returns the installation's running sandboxes that are in a listing of containers.
 func Networks(list []container.Summary, o spec.Options) Running {
 	found := Running{}
 	for _, s := range list {
@@ -133,7 +134,8 @@ func (v view) sleeping() (all []Sandbox) {
 	return all
 }
 
-// look lists the sandboxes of these workspaces, or all without ids, and which of them have been joined.
+// look lists the sandboxes of these workspaces, or all sandboxes if there are no ids, and finds out which of them have
+// been joined.
 func (s *Sandboxes) look(ctx context.Context, ids ...workspace.ID) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package status interprets an engine's description of a container: its health, the cause of its end, its use of
-// resources, and why it does not start at its address.
+// resources, and the reason why it cannot start at its address.
 //
 // It owns the meaning of the engine's answers. It must not ask the engine anything.
 package status
@@ -32,7 +32,7 @@ func Health(state container.ContainerState, status string) workspace.Health {
 
 // Probed returns the health of a container that the engine calls unhealthy, from its probes. The engine does not probe
 // a paused container and calls it unhealthy, even after a thaw, until the next probe: by default half a minute. The
-// results from before the pause stand, so that no probe fails because of it.
+// results from before the pause stay valid, so that no probe fails because of the pause.
 func Probed(c *container.InspectResponse) workspace.Health {
 	h := c.State.Health
 	if h == nil {
@@ -58,8 +58,8 @@ const defaultRetries = 3
 
 // Disrupted reports whether something outside the container ended it: an administrator who killed or stopped it, an
 // engine that was stopped, or a host that ran out of memory. A container that exceeds its own limit of memory ends by
-// itself. An engine that started only after the end of the container may have ended it: programs that are asked to stop
-// exit with any code.
+// itself. If the engine started only after the container had ended, its previous stop may have ended the container:
+// programs that are asked to stop may exit with any code.
 func Disrupted(c *container.InspectResponse, engineSince time.Time) bool {
 	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
 	if c.State.OOMKilled && limited {
@@ -81,7 +81,8 @@ func Cores(h *container.HostConfig) float64 {
 	return 0
 }
 
-// InUse returns the memory of a container without what the kernel may drop, as Docker's command line shows it.
+// InUse returns the memory that a container uses, except for memory that the kernel may drop, as Docker's command line
+// does.
 func InUse(m container.MemoryStats) int64 {
 	dropped, ok := m.Stats["total_inactive_file"] // cgroup v1
 	if !ok {

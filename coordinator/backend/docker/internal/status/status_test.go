@@ -31,7 +31,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestProbed: what the engine says about a container that was paused, and what its probes have found.
+// TestProbed compares what the engine says about a container that was paused with what its probes have found.
 func TestProbed(t *testing.T) {
 	passed, failed := &container.HealthcheckResult{}, &container.HealthcheckResult{ExitCode: 1}
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestWhatOthersHaveEnded(t *testing.T) {
 	}
 }
 
-// TestAddressesInUse: the engine's errors if something else uses an address, so that another one is chosen.
+// TestAddressesInUse: the engine's errors about an address in use are recognised, so that another address is chosen.
 func TestAddressesInUse(t *testing.T) {
 	for text, used := range map[string]bool{
 		"Error response from daemon: Address already in use":                              true,

@@ -1,8 +1,8 @@
 // Package mount finds the mounts inside the home of a workspace that its Pod did not make: the volumes that its image
 // declares (SPEC 7).
 //
-// It is pure: it takes the text of /proc/self/mountinfo and returns paths. A program in the workspace wrote that text:
-// parsing any text must do no harm, and the result must not affect other workspaces.
+// It is pure: it takes the text of /proc/self/mountinfo and returns paths. A program in the workspace may have written
+// that text, so parsing must be harmless for any text, and the result must not affect other workspaces.
 package mount
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Command prints the kernel's list of mounts. It needs cat in the image, and no shell.
+// Command prints the kernel's list of mounts. It needs cat in the image, but no shell.
 var Command = []string{"cat", "/proc/self/mountinfo"}
 
 // MaxOutput bounds the output of Command, in bytes.
 const MaxOutput = 1 << 20
 
-// Found are the mounts inside the home that are not the Pod's.
+// Found describes the mounts inside the home that are not the Pod's.
 type Found struct {
 	// Folders are their paths, sorted.
 	Folders []string
-	// Hiding are the paths where the Pod mounts, too, or cannot mount anything, sorted. The home itself may be one of
-	// them.
+	// Hiding are the paths, sorted, of mounts at places where the Pod also mounts something, or cannot mount anything.
+	// The home itself may be one of them.
 	Hiding []string
 }
 
@@ -37,8 +37,8 @@ const maxDepth = 64
 // entry is a line of mountinfo (proc_pid_mountinfo(5)).
 type entry struct{ id, parent, device, root, at string }
 
-// Inside returns the mounts strictly inside the home. own are the container's mounts from its Pod. A text that does not
-// show the home has no result.
+// Inside returns the mounts strictly inside the home. own are the mounts that the Pod gives its container. If the text
+// does not show the home, the result is empty.
 func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 	all := make(map[string]entry)
 	var homes []entry
@@ -71,7 +71,7 @@ func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 		here := at[place]
 		switch e := top(here); {
 		case e.device == home.device && e.root == path.Join(home.root, strings.TrimPrefix(place, spec.Home)):
-			// The folder of the home that belongs there.
+			// This is the folder of the home that belongs there.
 		case mounts[place] && len(here) == 1:
 		case mounts[place] || !spec.IsFolder(place):
 			found.Hiding = append(found.Hiding, place)
@@ -82,8 +82,8 @@ func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 	return found.withoutMoved(at, mounts)
 }
 
-// withoutMoved omits mounts that may be the Pod's, but moved by the user with a link in the home: as many as are
-// missing from their own places.
+// withoutMoved omits mounts that may be the Pod's own, moved by the user with a link in the home. It omits as many as
+// are missing from their own places.
 func (f Found) withoutMoved(at map[string][]entry, mounts map[string]bool) Found {
 	moved := 0
 	for place := range mounts {
@@ -119,7 +119,8 @@ func top(here []entry) entry {
 // isHome reports whether the mount is the home folder of a volume.
 func isHome(e entry) bool { return path.Base(e.root) == spec.Folder }
 
-// below reports whether the mount is on the home, directly or not. The home hides mounts that were made before it.
+// below reports whether the mount lies on the home, directly or on another mount. The home hides mounts that were made
+// before it.
 func below(e, home entry, all map[string]entry) bool {
 	for range maxDepth {
 		if e.parent == home.id {
@@ -134,7 +135,7 @@ func below(e, home entry, all map[string]entry) bool {
 	return false
 }
 
-// unescape decodes the kernel's \ooo: space, tab, newline, backslash and number sign.
+// unescape decodes the kernel's escapes of the form \ooo for space, tab, newline, backslash and number sign.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

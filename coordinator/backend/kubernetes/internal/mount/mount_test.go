@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// The mounts of a container, in the kernel's form: those of every container, and additional ones.
+// These are mounts of a container, in the kernel's form: those that every container has, and additional ones.
 const (
 	rootfs = `700 600 0:90 / / ro,relatime - overlay overlay rw,lowerdir=/a:/b,upperdir=/c,workdir=/d
 701 700 0:91 / /proc rw,nosuid - proc proc rw
@@ -23,7 +23,7 @@ const (
 	volume = "720 710 8:1 /containerd/containers/abc/volumes/def /home/coder/project rw,relatime - ext4 /dev/sda1 rw\n"
 )
 
-// in is a line of a mount on the home.
+// in returns the line of a mount on the home.
 func in(id, parent int, root, at string) string {
 	return fmt.Sprintf("%d %d 8:1 %s %s rw,relatime - ext4 /dev/sda1 rw\n", id, parent, root, at)
 }
@@ -73,7 +73,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// FuzzInside: no output of a program makes a folder outside the home mounted.
+// FuzzInside: whatever a program prints, no folder outside the home is mounted.
 func FuzzInside(f *testing.F) {
 	f.Add(rootfs + home + volume)
 	f.Add(home + in(720, 710, `/\040\9`, `/home/coder/\134\13`))

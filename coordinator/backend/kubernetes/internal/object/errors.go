@@ -24,8 +24,8 @@ func Changed(doing string, err error) error {
 	return cluster.Wrap(doing, err)
 }
 
-// Missing reports whether the cluster says that an object does not exist. A proxy before the cluster may answer 404 to
-// anything.
+// Missing reports whether the cluster says that an object does not exist. A proxy in front of the cluster may answer
+// any request with 404.
 func Missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

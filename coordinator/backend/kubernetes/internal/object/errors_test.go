@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// TestChanged: only a change by another process is retried.
+// TestChanged: a request is retried only because of a change by another process.
 func TestChanged(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	proxy := apierrors.NewGenericServerResponse(404, "get", pods, "x", "<html>", 0, true)

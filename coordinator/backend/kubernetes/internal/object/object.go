@@ -1,7 +1,8 @@
-// Package object reads and changes single objects of a Kubernetes cluster: one incarnation, and never its replacement.
+// Package object reads and changes single objects of a Kubernetes cluster. It touches one incarnation of an object, and
+// never its replacement.
 //
-// It owns the meaning of the cluster's answers about an object, and when the caches know of a change. It must not know
-// what the objects are for, nor which of them may be changed.
+// It owns the meaning of the cluster's answers about an object, and the waiting until the caches know of a change. It
+// must not know what the objects are for, nor which of them may be changed.
 package object
 
 import (
@@ -21,14 +22,14 @@ import (
 )
 
 const (
-	// ReadLimit bounds a request that reads, so that a hanging cluster counts as one that does not answer.
+	// ReadLimit bounds a read request, so that a hanging cluster counts as one that does not answer.
 	ReadLimit = 15 * time.Second
 	// GoneLimit is how long an object may take to disappear after its deletion. A working node needs about two seconds
 	// for a Pod.
 	GoneLimit = 20 * time.Second
 	// shownLimit bounds the time until the watch shows this process's own change.
 	shownLimit = 10 * time.Second
-	// goneEvery is the interval of the checks whether an object has disappeared.
+	// goneEvery is the interval at which to check whether an object has disappeared.
 	goneEvery = 50 * time.Millisecond
 )
 
@@ -51,7 +52,7 @@ type Cache[T Object] interface {
 	Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error
 }
 
-// Live returns the object as the cluster has stored it, and whether it exists.
+// Live returns the object as it is stored in the cluster, and whether it exists.
 func Live[T Object](ctx context.Context, r Resource[T], what, name string) (obj T, exists bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ReadLimit)
 	defer cancel()
@@ -109,8 +110,9 @@ func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o 
 	return cluster.Wrap(doing, err)
 }
 
-// Gone returns once that incarnation no longer exists, and the cache shows that. leave, if given, is called with states
-// of the object; its first error ends the wait. The error after GoneLimit wraps ErrStays.
+// Gone returns once that incarnation no longer exists and the cache shows that. leave, if given, is called with the
+// states of the object that are seen meanwhile; its first error ends the wait. The error after GoneLimit wraps
+// ErrStays.
 func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	leave func(T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, GoneLimit, ErrStays)
@@ -151,7 +153,7 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 }
 
 // Shown returns once the cache shows that incarnation in a state that done accepts, or another incarnation. So a
-// listing after an actuator shows its effect.
+// listing after an actuator shows the actuator's effect.
 func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	done func(T) bool) error {
 	limited, cancel := context.WithTimeout(ctx, shownLimit)

@@ -36,7 +36,8 @@ func (c *behind) Delete(context.Context, string, metav1.DeleteOptions) error {
 	panic("nothing is deleted")
 }
 
-// TestShown: a cached object from before is not the actuator's result; a later replacement of the result is enough.
+// TestShown: an earlier object in the cache does not count as the actuator's result, but a later replacement of the
+// result does.
 func TestShown(t *testing.T) {
 	for name, c := range map[string]behind{
 		"one from before": {shows: []types.UID{"former", "former", "made"}, stored: "made"},

@@ -21,7 +21,7 @@ const mountsLimit = 5 * time.Second
 // ErrNoLook means that the mounts of the container cannot be read, and that another attempt would fail, too.
 var ErrNoLook = errors.New("the container cannot be looked into")
 
-// Mounts returns the mounts inside the workspace's home that its Pod did not make. It runs one small command
+// Mounts returns the mounts inside the workspace's home that its Pod did not make. For this it runs one small command
 // in the container. The error is [ErrNoLook] if the image lacks the command, or if the cluster forbids exec.
 func Mounts(ctx context.Context, api *cluster.Client, p *corev1.Pod) (mount.Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, mountsLimit)

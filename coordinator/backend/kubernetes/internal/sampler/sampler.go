@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// lookLimit bounds a look, and askLimit the command from the settings.
+	// lookLimit bounds the time of a look, and askLimit that of the command from the settings.
 	lookLimit = 10 * time.Second
 	askLimit  = 5 * time.Second
 	// maxLook bounds the output of a look, in bytes.
@@ -32,14 +32,14 @@ const (
 	busyLineLimit = 1 << 10
 	// maxDepth bounds how many ancestors of a process are followed.
 	maxDepth = 16
-	// ticks is how many of the kernel's units of CPU time are in a second: the same for programs on all platforms.
+	// ticks is the number of the kernel's units of CPU time in a second. Programs see the same number on all platforms.
 	ticks = 100
 )
 
-// lookScript prints the kernel's data on all processes, and the file by which a program says that it works. It needs
-// sh, head, stat and date, which any image with a shell has. It starts few processes: head prints the name of each file
-// before its content. The first line is the script's own process. A link is no busy file, because it would reveal the
-// first line of another file.
+// lookScript prints the kernel's data on all processes, and the file with which a program reports that it works. It
+// needs sh, head, stat and date, which any image with a shell has. It starts few processes: head prints the name of
+// each file before its content. The first line is the script's own process. A link does not count as a busy file,
+// because it would reveal the first line of another file.
 const lookScript = `echo $$
 head -c 8192 /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/cmdline 2>/dev/null
 f=` + spec.Home + "/" + work.BusyFile + `
@@ -48,7 +48,7 @@ f=` + spec.Home + "/" + work.BusyFile + `
 echo
 ` + work.InsideScript
 
-// Sample looks into a workspace's Pod by one small command in its container. If the container does not run, the error
+// Sample looks into a workspace's Pod with one small command in its container. If the container does not run, the error
 // is [backend.ErrNotFound].
 func Sample(ctx context.Context, api *cluster.Client, p *corev1.Pod) (work.Sample, error) {
 	var s work.Sample
@@ -115,7 +115,7 @@ func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command
 var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
 
 // parseLook parses the output of lookScript. If the Pod's containers share a process namespace, process 1 is the Pod's
-// own, which reaps orphans; the application is then the first other process that the node started. Processes that
+// own, which reaps orphans; the application is then the first other process that the node started. Processes whose data
 // cannot be parsed have ended, or belong to another user.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
@@ -196,7 +196,7 @@ func parseStat(text string) (p work.Process, ok bool) {
 	var err error
 	for i := first; i <= cstime; i++ {
 		var e error
-		// The number of faults may not fit into an int64, and does not matter.
+		// The number of page faults may not fit into an int64, but it does not matter.
 		if n[i], e = strconv.ParseInt(fields[i], 10, 64); i <= tpgid || i > cutime-3 {
 			err = errors.Join(err, e)
 		}
