@@ -14,8 +14,8 @@ const (
 // connections wait until it resumes.
 const ContainerDozing = "ContainerDozing"
 
-// Judge computes the phase from the conditions and the previous phase. The order of the rules is their priority (SPEC
-// 2). Only a container that has ended leaves RUNNING.
+// Judge computes the phase from the conditions and the previous phase. The order of the rules is their priority
+// (SPEC 2). Only a container that has ended leaves RUNNING.
 func Judge(c Conditions, deletedAt time.Time, archiveKey string, was Phase) Phase {
 	container, volume, archive := present(c, archiveKey, was)
 	switch {

@@ -49,8 +49,8 @@ func (id ID) ArchiveKey(opID string) string {
 	return fmt.Sprintf("%s/%s/home.tar.zst", id, opID)
 }
 
-// Shard returns the number of the workspace's shard, from 0 to shards-1: the last 16 bits of the id modulo shards (SPEC
-// 5). The generated column slot of the schema has the same bits.
+// Shard returns the number of the workspace's shard, from 0 to shards-1: the last 16 bits of the id modulo shards
+// (SPEC 5). The generated column slot of the schema has the same bits.
 func (id ID) Shard(shards int) int {
 	slot := 0
 	for _, c := range []byte(id[max(0, len(id)-4):]) {
@@ -125,7 +125,7 @@ type Workspace struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	// DeletedAt is when the owner deleted the workspace. DeleteNow reports that an administrator has given up what
-	// would be kept for the delay of the deletion.
+	// would otherwise be kept for the delay of the deletion.
 	DeletedAt time.Time
 	DeleteNow bool
 	// CollectedAt is when the garbage collector began to delete the archives of the
@@ -140,11 +140,11 @@ type Workspace struct {
 	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is
 	// known to be.
 	ArchiveDamage string
-	// ArchiveSuspected reports that something was wrong with that archive when it was last read, and that it was not
-	// read again yet.
+	// ArchiveSuspected reports that something was wrong with that archive when it was last read, and that it has not
+	// been read again since.
 	ArchiveSuspected bool
-	// ArchiveVerifiedAt is when that archive was last read as a whole and found right; zero if it never was, or if that
-	// is not known.
+	// ArchiveVerifiedAt is when that archive was last read as a whole and found intact; zero if it never was, or if
+	// that is not known.
 	ArchiveVerifiedAt time.Time
 
 	// Waiting is what the workspace waits for; nil while it waits for nothing.

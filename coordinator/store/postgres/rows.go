@@ -123,7 +123,7 @@ type noting struct {
 	note func(*UnreadableError)
 }
 
-// tolerant is a row whose Scan continues after an unreadable column. pgx's own would end the whole query.
+// tolerant is a row whose Scan continues after an unreadable column. pgx's own Scan would end the whole query.
 type tolerant struct {
 	pgx.CollectableRow
 	bad *UnreadableError

@@ -70,8 +70,8 @@ func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// WriterFlushed records that all use that this process had seen until age ago is in Redis or in PostgreSQL, and
-// that the process will have written again within due.
+// WriterFlushed records that all use seen by this process up to a time age ago is in Redis or in PostgreSQL, and that
+// the process will have written again within due.
 func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
 	_, err := db.pool.Exec(ctx, writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
 	if err != nil {

@@ -60,8 +60,8 @@ func TestAJobThatOthersHaveEndedIsDoneAgain(t *testing.T) {
 	}
 }
 
-// TestWhatBecameReadyEndsTheError: a container that became ready ends an error which only says that it did not come up
-// in time, but no error about the data.
+// TestWhatBecameReadyEndsTheError: a container that became ready ends an error that only says that it did not come up
+// in time, but does not end an error about the data.
 func TestWhatBecameReadyEndsTheError(t *testing.T) {
 	ends := map[workspace.ErrorReason]bool{
 		workspace.ReasonTimeout: true, workspace.ReasonRetryExceeded: true, workspace.ReasonImagePullFailed: true,

@@ -410,8 +410,8 @@ func (h *harness) kept(older bool) bool {
 	return false
 }
 
-// revert requests an older archive, as the owner does. The service offers no archive that is known to be
-// damaged, and accepts the request only for a workspace in the order of the phases.
+// revert requests an older archive, as the owner does. The service offers no archive that is known to be damaged, and
+// accepts the request only for a workspace whose phase has a place in the order of the phases.
 func (h *harness) revert(key string) {
 	if a, there := h.archives[key]; !there || a.damaged || h.row.Operation != workspace.OpNone || h.deleted ||
 		h.row.Phase == workspace.PhaseError || h.row.ArchiveKey == "" || h.row.Reverting() {

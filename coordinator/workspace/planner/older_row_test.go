@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestARowFromBeforeItsArchives: before the data of a workspace that is not fresh is created, the object store
-// is asked for archives that the row does not know. That also holds if another leader has begun the operation
+// TestARowFromBeforeItsArchives: before the data of a workspace is created, the object store is asked for archives that
+// the row does not know, unless the workspace is fresh. That also holds if another leader has begun the operation
 // (SPEC 12.9).
 func TestARowFromBeforeItsArchives(t *testing.T) {
 	const old = 11 * time.Minute

@@ -25,9 +25,9 @@ func pendingContainer(w *workspace.Pending) *workspace.Container {
 	return &workspace.Container{Running: true, Volume: true, Health: workspace.HealthStarting, Pending: w}
 }
 
-// TestOperationsWaitForTheirBackend: each names the obstacle, does nothing that it would not do anyway, and never ends
-// in an error. Waits for a machine that may still write continue; the others are postponed after their limit, so that
-// the desired state may change.
+// TestOperationsWaitForTheirBackend: each operation names the obstacle, does only what it would do anyway, and never
+// ends in an error. Waits for a machine that may still write continue; the others are postponed after their limit, so
+// that the desired state may change.
 func TestOperationsWaitForTheirBackend(t *testing.T) {
 	job := func(kind workspace.JobKind, w *workspace.Pending) []workspace.Job {
 		return []workspace.Job{{Kind: kind, OpID: "op", State: workspace.JobRunning, Pending: w}}
@@ -331,7 +331,7 @@ func TestARunningWorkspaceWhoseNodeIsLost(t *testing.T) {
 	if n = planner.Reconcile(now, n, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Waiting != nil || !n.Conditions.True(workspace.ContainerReady) {
 		t.Errorf("back: %s, waits for %+v", n.Phase, n.Waiting)
 	}
-	// It was told to end from outside: its address may belong to another one at any time.
+	// The container was told to end from outside: its address may go to another container at any time.
 	lost.Endpoint, lost.Pending = "", terminating
 	o.Container = &lost
 	if n = planner.Reconcile(now, w, o, false, policy()).Next; n.Phase != workspace.PhaseRunning || n.Endpoint != "" || waits(n) != workspace.WaitTerminating {

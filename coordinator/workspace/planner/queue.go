@@ -10,7 +10,7 @@ func (p *planner) startJob(kind workspace.JobKind, a Action) Action {
 	return a
 }
 
-// queued reports whether a job must wait for a place, and records that wait. It counts neither as time of the
+// queued reports whether a job must wait for a place, and records that wait. The wait counts neither as time of the
 // operation nor as a failure (SPEC 3).
 func (p *planner) queued(kind workspace.JobKind) bool {
 	if p.o.Queued == nil {

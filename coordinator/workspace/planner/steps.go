@@ -75,8 +75,8 @@ func (p *planner) endRevertOfDeleted() {
 	}
 }
 
-// stayInError keeps a workspace in ERROR until its recovery. It still records a loss. Later observations no
-// longer show that the data existed, and after a recovery an empty volume would be provisioned.
+// stayInError keeps a workspace in ERROR until its recovery. It still records a loss: later observations no longer show
+// that the data existed, so after a recovery an empty volume would be provisioned.
 func (p *planner) stayInError() (Action, bool) {
 	if !p.awaitsRecovery() {
 		return ActNothing, false

@@ -127,7 +127,7 @@ func (h *harness) version() int {
 	return h.archives[h.row.ArchiveKey].version
 }
 
-// situations returns all possible ones: each reason with each volume, container, archive and desired state.
+// situations returns all possible combinations of a reason, a volume, a container, an archive and a desired state.
 func situations(t *testing.T) (all []stuck) {
 	reasons := workspacetest.Constants[workspace.ErrorReason](t, "..", "ErrorReason", "")
 	for _, reason := range append(reasons, "") {

@@ -33,8 +33,8 @@ const (
 	// tick is longer than the interval at which the kernel's coarse clock, which sets change times, advances. Two
 	// changes in one tick have the same time.
 	tick = 10 * time.Millisecond
-	// maxWait is how long [Of] waits until the last change is a tick ago. If that is not enough, the file system uses a
-	// different clock, or a program is writing.
+	// maxWait is the longest that [Of] waits until the last change is a tick ago. If that is not enough, the file
+	// system uses a different clock, or a program is writing.
 	maxWait = 100 * time.Millisecond
 	// walkers is how many folders are walked at the same time. It does not depend on the number of processors, so that
 	// the job needs no more memory on a large machine.
@@ -85,8 +85,8 @@ func Of(ctx context.Context, dir, skip string) (string, error) {
 	return version + hex.EncodeToString(sum[:]), nil
 }
 
-// settled waits until the change time of a folder is a tick ago, but at most maxWait. It returns the time by the clock
-// that sets change times.
+// settled waits until the change time of a folder is a tick ago, but no longer than maxWait. It returns the time by the
+// clock that sets change times.
 func settled(ctx context.Context, st *unix.Stat_t) (now int64, err error) {
 	for deadline := time.Now().Add(maxWait); ; {
 		var ts unix.Timespec

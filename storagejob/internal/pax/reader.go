@@ -148,7 +148,7 @@ func (r *Reader) readPlain() bool {
 		return false
 	}
 	if b := r.src.kept; b[156] == tar.TypeXHeader {
-		// Only if the records fit in one block are two more blocks certain to belong to the header.
+		// Two more blocks are certain to belong to the header only if the records fit in one block.
 		var field [numberField]byte
 		size := octal(b[124:136])
 		putOctal(field[:], size)

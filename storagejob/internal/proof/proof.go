@@ -24,8 +24,9 @@ import (
 type Content struct {
 	// Listing is the checksum of all headers: names, attributes, sizes, and where files have holes.
 	Listing [sha256.Size]byte
-	// CRC32C is the checksum of the whole stream. It takes a fraction of the time and complements the checksums of the
-	// archive and of each compressed section: together they reveal every mistake of the packing or the store.
+	// CRC32C is the checksum of the whole stream. It takes a fraction of the time of a SHA-256, and complements the
+	// checksums of the archive and of each compressed section: together they reveal every mistake of the packing or the
+	// store.
 	CRC32C uint32
 	// Size is the length of the stream in bytes.
 	Size int64
