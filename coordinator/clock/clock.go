@@ -47,8 +47,8 @@ func (m Moment) steady() time.Duration {
 func (m Moment) since(other Moment) time.Duration { return max(m.at.Sub(other.at), m.boot-other.boot) }
 
 // Steady returns a clock that begins with the wall clock's time and is never set: its readings are useful only for
-// differences. They do not include the pause of a virtual machine, nor, for up to 10 ms after its end, a suspension of
-// the machine.
+// differences. They do not include the pauses of a virtual machine. They include a suspension of the machine, but may
+// do so only 10 ms after its end.
 func Steady() func() time.Time {
 	began := Now()
 	var last atomic.Pointer[Moment]

@@ -29,7 +29,7 @@ const (
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
-// readers are the functions that read it, with the reason.
+// readers are the functions that read this process's clock, with the reason.
 var readers = map[string]string{
 	"dataplane/activator.(*Activator).InProgress":            paces,
 	"dataplane/activator.(*Activator).begin":                 paces,

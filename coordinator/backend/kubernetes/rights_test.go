@@ -289,7 +289,7 @@ func TestASecondGrantReplacesTheFirst(t *testing.T) {
 }
 
 // TestDoctor: a check of a real cluster, with the gateway's rights and with an administrator's, changes nothing and
-// finds what it can.
+// finds everything that it can see.
 func TestDoctor(t *testing.T) {
 	e := newEngine(t)
 	image := devenv.StorageJobImage(t)

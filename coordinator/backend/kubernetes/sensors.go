@@ -28,7 +28,7 @@ func list[T object.Object](ctx context.Context, k interface {
 	return found, cluster.Wrap(doing, err)
 }
 
-// Containers implements [backend.Core]. It costs no request.
+// Containers implements [backend.Core]. It sends no request.
 func (b *Backend) Containers(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Container, error) {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -70,13 +70,13 @@ func differs(p, want *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]
 }
 
-// outdated reports whether the Pod has never begun to run and was created from other settings than the current ones.
+// outdated reports whether the Pod has never begun to run and was created from settings other than the current ones.
 // Those settings may be what blocks the Pod, and corrected settings do not reach it.
 func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
 
-// Volumes implements [backend.Core]. It costs no request.
+// Volumes implements [backend.Core]. It sends no request.
 func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspace.ID]workspace.Volume, error) {
 	claims, err := list(ctx, b.caches.Claims, "listing volumes", ids)
 	if err != nil {

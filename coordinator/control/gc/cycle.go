@@ -57,7 +57,7 @@ type cycle struct {
 	faults  []error       // panics about single workspaces, whose archives stay
 }
 
-// due is an archive to delete, with the basis of its judgement.
+// due is an archive to delete, with the facts on which it was judged.
 type due struct {
 	listed
 	comparison comparison

@@ -68,7 +68,7 @@ func (d during) List(ctx context.Context, page func([]archive.Object) error) err
 	return d.Archives.List(ctx, page)
 }
 
-// A process was stopped during its cycle: by now another one leads or collects, or the bucket is another one.
+// A process was stopped during its cycle: meanwhile another process leads or collects, or the bucket was replaced.
 func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(h *harness)

@@ -17,8 +17,8 @@ const DefaultKey = "codehub:gc:orphans"
 // generationLife is how long the set of an interrupted cycle stays in Redis.
 const generationLife = 24 * time.Hour
 
-// OrphanTracker records since when each archive is an orphan. The record is in Redis; losing it starts all
-// delays again, which only postpones deletions.
+// OrphanTracker records since when each archive has been an orphan. The record is in Redis; losing it starts all delays
+// again, which only postpones deletions.
 //
 // Each cycle writes a set of its own, a generation, which replaces the last one when the cycle has seen everything. So
 // the time of an archive that was protected or absent in between starts again, and an interrupted cycle changes

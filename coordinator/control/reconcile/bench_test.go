@@ -121,7 +121,7 @@ func BenchmarkExpiry(b *testing.B) {
 		return work(ctx, spec)
 	}
 	h.lead()
-	// opened returns how long opening takes, in the median of a few, from that phase.
+	// opened returns the median of the times that it takes to open a few workspaces from their phase.
 	opened := func(ids []workspace.ID) time.Duration {
 		var took []time.Duration
 		for _, id := range ids {

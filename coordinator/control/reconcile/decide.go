@@ -112,7 +112,7 @@ func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observa
 	s.progress.Add(w, o, l.clock.Now())
 }
 
-// The pace of saving progress: at most every progressMin for one workspace, and at most one save per progressShare
+// The pace of saving progress: at most one save per progressMin for each workspace, and at most one per progressShare
 // overall. Every save is a write, a notification and a read in each process. People watch a restore, so each look at a
 // restore, once a second, may save its progress: restoreMin is shorter.
 const (

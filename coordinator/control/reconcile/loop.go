@@ -189,7 +189,7 @@ func (l *loop) nextFull() time.Time {
 	return next
 }
 
-// nextTick is when workspaces that are about to change are observed next. While nothing is active there is no
+// nextTick is when workspaces that are about to change are observed next. While nothing is active, there is no such
 // separate tick.
 func (l *loop) nextTick(now time.Time) time.Time {
 	s := l.settings.Load()

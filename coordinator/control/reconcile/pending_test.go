@@ -68,8 +68,8 @@ func TestABackendThatWaits(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestAContainerThatIsReplacedAtOnce: a backend may check a container before its first use, and replace it. That is
-// no failure, and no route leads to the old container.
+// TestAContainerThatIsReplacedAtOnce: a backend may check a container before its first use, and replace it. This is not
+// a failure, and no route leads to the old container.
 func TestAContainerThatIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestResultsOfRestoresAreLost: one lost result costs another job but no failure. If every result is lost, the
-// restore ends in an error that explains it, and a recovery starts again.
+// TestResultsOfRestoresAreLost: a lost result makes another job necessary, but does not count as a failure. If every
+// result is lost, the restore ends in an error that explains it, and a recovery starts again.
 func TestResultsOfRestoresAreLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// knowsDoze is the first migration of the processes that support dozing.
+// knowsDoze is the first migration that belongs to dozing: a process that knows it supports dozing.
 const knowsDoze = 18
 
 // KnowsDoze reports whether a process supports dozing.
@@ -87,8 +87,8 @@ func (r *Runner) endUnmade(ctx context.Context) error {
 	return err
 }
 
-// endDozes ends all dozes when dozing is no longer allowed: by the settings, or because a process of an older
-// release has started, which may also lead next.
+// endDozes ends all dozes when the settings no longer allow dozing, or when a process of an older release has started,
+// which may also lead next.
 func (r *Runner) endDozes(ctx context.Context, may bool) error {
 	if may || r.ended {
 		r.ended = !may

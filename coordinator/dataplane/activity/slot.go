@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// retired is the time of a slot that is no longer in its buffer.
+// retired is the value that marks the time of a slot that is no longer in its buffer.
 const retired = -1
 
 // Slot holds the newest time of activity of one workspace.

@@ -80,7 +80,7 @@ type Result struct {
 	RestoreWaits, StartWaits []time.Duration
 }
 
-// The states of a workspace here: those of the product, with the operations between them.
+// The states of a workspace in the simulation: those of the product, with the operations between them.
 type state uint8
 
 const (

@@ -61,9 +61,9 @@ func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 			" works again")
 }
 
-// Read reads containers, volumes and jobs at the same time, each in one call. It uses their answers only if the
-// backend is the recorded one, also after the last answer. A sensor that has not answered before bounded ends counts
-// as not answering.
+// Read reads containers, volumes and jobs at the same time, each in one call. It uses their answers only if the backend
+// is the recorded one, and still is after the last answer. A sensor that has not answered before bounded ends counts as
+// not answering.
 func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identity, log Outages,
 	ids []workspace.ID) Snapshot {
 	var snap Snapshot
@@ -98,7 +98,7 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identit
 	return snap
 }
 
-// observed are the sensors of a snapshot, in the order in which it asks them.
+// observed are the sensors of a snapshot, in the order in which they are asked.
 var observed = [...]metrics.Sensor{metrics.Containers, metrics.Volumes, metrics.Jobs}
 
 // backendWait is what a workspace waits for after an error of [Identity.Backend].

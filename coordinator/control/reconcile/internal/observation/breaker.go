@@ -112,8 +112,8 @@ func (b *Breaker) Others(rows []workspace.Workspace) []workspace.ID {
 	return ids
 }
 
-// Holds reports whether a decision declares a loss that was not confirmed. The caller must not
-// carry it out: it is kept for the look's end, or forgotten until a full look.
+// Holds reports whether a decision declares a loss that was not confirmed. The caller must not carry out such a
+// decision: it is kept until the end of the look, or forgotten until a full look.
 func (b *Breaker) Holds(now time.Time, k *Look, l Loss) bool {
 	if k.full {
 		k.seen[l.Row.ID] = struct{}{}

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// TestCallsRunInOrder, a limited number concurrently; the end of one starts the next, and a higher limit starts
-// more.
+// TestCallsRunInOrder: a limited number of them runs concurrently; the end of one starts the next, and a higher limit
+// starts more.
 func TestCallsRunInOrder(t *testing.T) {
 	var limit atomic.Int32
 	limit.Store(1)
@@ -45,8 +45,7 @@ func TestCallsRunInOrder(t *testing.T) {
 	l.Wait()
 }
 
-// TestDroppedCallsNeverRun: the end of a term waits for none of them, and those of
-// other loops stay.
+// TestDroppedCallsNeverRun: the end of a term waits for none of its dropped calls, and the calls of other loops stay.
 func TestDroppedCallsNeverRun(t *testing.T) {
 	q := &Executor{Limit: func() int { return 1 }}
 	busy, over := &sync.WaitGroup{}, &sync.WaitGroup{}
