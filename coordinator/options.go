@@ -49,9 +49,8 @@ type Options struct {
 	// NodeID names this process in system_locks and in /health/coordinator.
 	// Default: the host's name.
 	NodeID string
-	// LockID is the key of the leader's advisory lock. All processes of an installation
-	// must use the same key, and installations that share a database different ones.
-	// Default: [leader.DefaultLockID].
+	// LockID is the key of the leader's advisory lock. All processes of an installation must use the same key, and
+	// installations that share a database must use different keys. Default: [leader.DefaultLockID].
 	LockID int64
 	// Shards is the number of parts into which the workspaces are divided. Each part has a leader of its own, possibly
 	// in another process (SPEC 5). Processes with different numbers never lead at the same time: those with the

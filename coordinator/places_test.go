@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// developmentPlaces are the folders of code that only develops and tests the product, beside every
-// package whose name ends in "test".
+// developmentPlaces are the folders of code that only develops and tests the product, in addition to every package
+// whose name ends in "test".
 var developmentPlaces = []string{
 	"coordinator/devenv",                     // private servers, builds and tools
 	"coordinator/control/reconcile/simulate", // the load of a million workspaces, for the guide

@@ -121,8 +121,8 @@ func Run(doing string, f func()) {
 	}
 }
 
-// The first and the longest pause before a panicked component is restarted, ±25 %. A component that has run for calm
-// without a panic starts over with the first pause.
+// The first and the longest pause before a panicked component is restarted, ±25 %. A component that has run for the
+// time calm without a panic starts over with the first pause.
 const (
 	pauseMin = time.Second
 	pauseMax = time.Minute

@@ -148,7 +148,7 @@ func CheckPort(port int) error {
 	return nil
 }
 
-// Validate reports everything that is wrong with the images at once.
+// Validate reports everything that is wrong with the images together.
 func (c Catalog) Validate() error {
 	var errs []error
 	for i, image := range c {

@@ -86,8 +86,8 @@ func newKeys() archive.Keys {
 	return archive.Keys{Recipients: []string{key.Recipient().String()}, Identities: []string{key.String()}}
 }
 
-// readBack waits until the scrub has read the archive, a minute after a term has begun. If another process takes
-// over, it takes a second minute.
+// readBack waits until the scrub has read the archive, a minute after a term has begun. If another process takes over,
+// this takes another minute.
 var readBack = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"read back", func(t testing.TB, h *home) {

@@ -37,7 +37,8 @@ type storageJobs struct {
 	archives *archive.Store
 
 	mu sync.Mutex
-	// steps are those before which a job was killed. ended is the lowest number of a step that jobs no longer have.
+	// steps are those before which a job was killed. ended is the lowest step number that is beyond the last step of
+	// jobs.
 	steps map[workspace.JobKind][]string
 	ended map[workspace.JobKind]int
 }

@@ -91,7 +91,7 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// wrap is the form in which the coordinator takes a wrapped transport.
+// wrap returns the function with which the coordinator wraps a transport.
 func (p *points) wrap(server string) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return transport{p, server, next} }
 }
@@ -262,7 +262,7 @@ func (t tracer) start(ctx context.Context, args []any) context.Context {
 	return context.WithValue(ctx, tracerKey{}, after)
 }
 
-// end ends the point of the context, if it is one.
+// end ends the point that the context holds, if any.
 func (t tracer) end(ctx context.Context) {
 	if after, ok := ctx.Value(tracerKey{}).(func()); ok {
 		after()

@@ -348,7 +348,8 @@ func (p *process) said(line string) bool {
 	return p.count(line) > 0
 }
 
-// reports returns the lines of the process with that prefix, without it, each once, in their order.
+// reports returns the lines of the process that begin with the prefix, but without the prefix, each once and in their
+// order.
 func (p *process) reports(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

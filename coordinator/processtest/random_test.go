@@ -22,13 +22,13 @@ import (
 const (
 	randomProcesses = 3
 	randomShards    = 8
-	// randomFor bounds the time in which faults happen, randomRound the time between two.
+	// randomFor bounds the time in which faults happen, and randomRound the time between two faults.
 	randomFor   = 40 * time.Second
 	randomRound = 3 * time.Second
 )
 
 // randomWorkspaces is the number of workspaces: fewer on a cluster, whose nodes take seconds for what Docker does in
-// tenths.
+// tenths of a second.
 func randomWorkspaces() int {
 	if devenv.OnKubernetes() {
 		return 6
@@ -225,8 +225,8 @@ func (in *installation) watch(t testing.TB) *eventLog {
 	return l
 }
 
-// checkEvents fails the test if a container was started in the name of a term after one of a later term, for the same
-// workspace, or if another container used its volume.
+// checkEvents fails the test if a container was started in the name of a term after one was started for the same
+// workspace in the name of a later term, or if another container used its volume.
 func checkEvents(t testing.TB, all []inspect.Event) {
 	t.Helper()
 	type state struct {

@@ -37,7 +37,8 @@ type scenario struct {
 	waitsForAll bool
 	// needsDisk says that the backend must know how full the homes' disk is. A cluster without a quota does not.
 	needsDisk bool
-	// needsDocker says that a cluster cannot do it: freeze a container, or keep a network without one.
+	// needsDocker says that the scenario does what a cluster cannot: freeze a container, or keep a network without a
+	// container.
 	needsDocker bool
 }
 

@@ -74,8 +74,8 @@ func otherBackend() string {
 	return "backend/kubernetes"
 }
 
-// TestExceptions: the functions and tests that the exceptions of either backend name exist, and each method of a
-// client is classified as changing or reading.
+// TestExceptions: the functions and tests named in the exceptions of either backend exist, and each method of a client
+// is classified as changing or reading.
 func TestExceptions(t *testing.T) {
 	found := changesOf(t, "")
 	for _, list := range []map[string]exception{exceptions, exceptionsOnKubernetes} {
@@ -108,7 +108,8 @@ func checkSources(t *testing.T, reached []string) {
 	}
 }
 
-// changesOf returns the functions of the product that change something, each with how, without those in a folder.
+// changesOf returns the functions of the product that change something, except those in a folder, each with the way it
+// does so.
 func changesOf(t *testing.T, without string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -167,7 +168,7 @@ func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 	return found
 }
 
-// clientCall returns the method if n is a call of one of a client in one of those fields.
+// clientCall returns the method if n calls a method of a client in one of those fields.
 func clientCall(n ast.Node, fields []string) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -183,8 +184,8 @@ func clientCall(n ast.Node, fields []string) string {
 	return ""
 }
 
-// writingNames returns the constants and variables of a package that hold statements that
-// write, or are made from one that does.
+// writingNames returns the constants and variables of a package that hold statements that write, or are made from such
+// a statement.
 func writingNames(files []*ast.File) map[string]bool {
 	names := make(map[string]bool)
 	for before := -1; before != len(names); {

@@ -29,8 +29,8 @@ func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
 	})
 }
 
-// behindProxy returns a running workspace with a file, and the proxy through which its process, or
-// its jobs, reach the object store. use says which, by the proxy's URL.
+// behindProxy returns a running workspace with a file, and the proxy through which its process, or its jobs, reach the
+// object store. use enters the proxy's URL into the configuration for one of the two.
 func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *faulty.Store) {
 	t.Helper()
 	in := install(t)

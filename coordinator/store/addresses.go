@@ -25,9 +25,9 @@ var (
 	ErrDeposed = errors.New("another process is the leader now")
 )
 
-// free selects an address a to which no process can still hold a route: @quarantine is how long a process may
-// keep one. A workspace with an endpoint, or with an operation that may give it one, still uses its address.
-// The engine itself refuses an address at which a container runs.
+// free selects an address, a, to which no process can still hold a route: @quarantine is how long a process may keep
+// one. A workspace with an endpoint, or with an operation that may give it one, still uses its address. The engine
+// itself refuses an address at which a container runs.
 const free = `a.used_at < clock_timestamp() - @quarantine::interval AND NOT EXISTS (
 	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
 

@@ -91,9 +91,9 @@ const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 		AND ` + ofWorkspace + `
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
-// NextArchive returns the archive to read next: one that has been suspected for that long, or else the one that
-// has been unread for the longest time, and for at least age. Archives that were never read come first. Of
-// deleted workspaces only suspected archives are read. ok is false when there is nothing to read.
+// NextArchive returns the archive to read next: one that has been suspected for at least the time suspected, or else
+// the one that has been unread for the longest time, if that is at least age. Archives that were never read come first.
+// Of deleted workspaces only suspected archives are read. ok is false when there is nothing to read.
 func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
 	const doing = "looking for an archive to verify"
 	found, err := s.archives(ctx, doing, suspectSQL, suspected)

@@ -46,10 +46,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// KeepAwake keeps a running workspace awake for d from now, or no longer if d is 0, and returns it. It takes no
-// place: a workspace that has given up its place is returned unchanged, and keeps dozing; see
-// [Store.KeepAwakeWithin]. It returns [ErrNotFound] for a workspace that is deleted, invisible to v or not
-// meant to run, and [ErrStale].
+// KeepAwake keeps a running workspace awake for d from now, or stops keeping it awake if d is 0, and returns the
+// workspace. It takes no place: a workspace that has given up its place is returned unchanged, and keeps dozing; see
+// [Store.KeepAwakeWithin]. It returns [ErrNotFound] for a workspace that is deleted, invisible to v or not meant to
+// run, and [ErrStale].
 func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time.Duration) (
 	workspace.Workspace, error) {
 	w, outcome, err := s.keepAwake(ctx, v, id, d, false, nil)

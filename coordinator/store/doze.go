@@ -9,9 +9,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozeSQL lets a workspace doze if nothing changed since the decision. Only the leader runs it, for one
-// workspace after the other, so no other statement adds dozing workspaces, except the last one of the previous
-// leader: then one too many dozes.
+// dozeSQL lets a workspace doze if nothing changed since the decision. Only the leader runs it, for one workspace after
+// the other, so no other statement adds dozing workspaces, except the last one of the previous leader: then there is
+// one dozing workspace too many.
 const dozeSQL = `
 WITH written AS (
 	UPDATE workspaces w SET doze_at = now()

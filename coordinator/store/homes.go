@@ -68,8 +68,8 @@ func (s *Store) LongestAsleep(ctx context.Context, asleep time.Duration, limit i
 		postgres.Args{"ttl": asleep, "limit": limit})
 }
 
-// SleepingImages returns the distinct image_ref values of the workspaces in STANDBY, at most so many, the most
-// recently asleep first. An empty one means the default image.
+// SleepingImages returns at most limit distinct image_ref values of the workspaces in STANDBY, the most recently asleep
+// first. An empty one means the default image.
 func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "reading the images of the workspaces in STANDBY", pgx.RowTo[string],
 		`SELECT COALESCE(image_ref, '') FROM workspaces

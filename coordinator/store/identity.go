@@ -54,9 +54,9 @@ func (s *Store) Identities(ctx context.Context) (map[Resource]Identity, error) {
 	return out, nil
 }
 
-// RecordIdentity replaces the recorded identity from by identity, and forgets other identities that were found
-// or accepted. An empty from means that nothing is recorded yet. It returns false, and changes nothing, if
-// another process has recorded something in the meantime.
+// RecordIdentity replaces from, the recorded identity, with identity, and forgets other identities that were found or
+// accepted. An empty from means that nothing is recorded yet. It returns false, and changes nothing, if another process
+// has recorded something in the meantime.
 func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity string) (recorded bool, err error) {
 	sql := `UPDATE system_identity
 		SET identity = $3, recorded_at = now(), found = NULL, found_at = NULL, accepted = NULL

@@ -111,8 +111,8 @@ type Listed struct {
 // Cursor returns the position after l.
 func (l Listed) Cursor() Cursor { return Cursor{l.Key, l.ID} }
 
-// List returns at most limit workspaces of a list that follow a cursor; nil is the beginning. Changes between
-// two pages neither repeat nor omit a workspace unless they change its value of the order.
+// List returns at most limit workspaces of a list that follow a cursor; nil is the beginning. Changes between two pages
+// neither repeat nor omit a workspace unless they change its value in the order.
 func (s *Store) List(ctx context.Context, f Filter, limit int, after *Cursor) ([]Listed, error) {
 	sql, args := f.statement(limit, after)
 	return postgres.Select(ctx, s.DB, "listing workspaces", scanListed, sql, args)

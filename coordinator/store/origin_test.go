@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheOriginOfADesiredState: it stays until the desired state is reached or another one is requested, by
-// this release or by an older one that does not know it. It gives the row no revision of its own.
+// TestTheOriginOfADesiredState: the origin stays until the desired state is reached or another one is requested, by
+// this release or by an older one that does not know origins. Writing the origin gives the row no revision of its own.
 func TestTheOriginOfADesiredState(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

@@ -30,8 +30,8 @@ type Count struct {
 	Count int
 }
 
-// Leader is the process that leads a shard, or all workspaces without shards, and since when. Its term may have
-// ended since.
+// Leader is the process that leads a shard, or all workspaces if there are no shards, and says since when. Its term may
+// have ended since.
 type Leader struct {
 	Lock  string `db:"lock_name"`
 	Node  string `db:"holder_id"`

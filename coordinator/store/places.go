@@ -13,10 +13,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This file holds the rule for taking a running place (SPEC 5). A workspace that counts against the limits
-// holds a place: the column counted. A statement takes a place only if it runs after runningLockSQL and has
-// checked overLimit. The trigger admission gives the place up, and puts the workspace to sleep if it would
-// otherwise run without one.
+// This file holds the rule for taking a running place (SPEC 5). A workspace that counts against the limits holds a
+// place; the column counted says so. A statement takes a place only if it runs after runningLockSQL and has checked
+// overLimit. The trigger admission gives the place up, and puts the workspace to sleep if it would otherwise run
+// without one.
 
 // runningLockSQL takes the lock under which workspaces are counted against the limits, one transaction at a
 // time. Its key has two parts, so that it differs from the leader's lock, whose one-part key users may choose.

@@ -198,7 +198,8 @@ func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	if _, err := a.sessions.grantOf(t.Context(), hash, workspace.ID("")); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a token's row as a session: %v", err)
 	}
-	// Lists of sign-ins contain no tokens, and ending a sign-in does not end a token, nor the reverse.
+	// Lists of sign-ins contain no tokens. Ending a sign-in does not end a token, and ending a token does not end a
+	// sign-in.
 	if open, err := a.Sessions(t.Context(), g); err != nil || len(open) != 1 || !open[0].Current {
 		t.Errorf("sign-ins: %+v, %v", open, err)
 	}

@@ -17,8 +17,9 @@
 //
 // # What is confirmed
 //
-// After each complete reading the feed reports the time after which nothing can have been missed ([Feed.OnConfirmed]). Routes are
-// leased on that basis: once everything committed before some moment has been passed on, the routes were correct at that moment.
+// After each complete reading the feed reports a period in which it cannot have missed anything ([Feed.OnConfirmed]).
+// Routes are leased on that basis: once everything committed before some moment has been passed on, the routes were
+// correct at that moment.
 //
 // The package decides when the database is read, and knows which changes have been passed on. It must not keep rows, or
 // decide what a change means.
@@ -80,9 +81,9 @@ type Subscriber interface {
 	// rare cases twice with the same row. All changes up to the revision settled have now been passed on, to this
 	// subscriber and to all others. rows may be empty if only settled is new.
 	Changed(rows []store.Route, settled int64)
-	// Reset reports that the database is no longer the one that earlier calls were about: another server has taken
-	// over, or a backup was restored. Rows that were passed on may contain changes that never happened, and a lower
-	// revision may be the newer one. Changed continues from the revision settled.
+	// Reset tells the subscriber that the database is no longer the one that earlier calls were about: another server
+	// has taken over, or a backup was restored. Rows that were passed on may contain changes that never happened, and a
+	// lower revision may be the newer one. Changed continues from the revision settled.
 	Reset(settled int64)
 }
 
@@ -195,8 +196,8 @@ func (f *Feed) SetPoll(d time.Duration) {
 
 func (f *Feed) poll() time.Duration { return time.Duration(f.interval.Load()) }
 
-// Run reads and passes on until ctx ends, and returns nil. It makes all queries of the feed, one after the other. After a failure
-// it reads when the database answers again.
+// Run reads changes and passes them on until ctx ends, and returns nil. It makes all queries of the feed, one after the
+// other. After a failure it continues when the database answers again.
 func (f *Feed) Run(ctx context.Context) error {
 	f.RefreshAll()
 	poll := time.NewTimer(f.poll())

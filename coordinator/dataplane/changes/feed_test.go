@@ -56,8 +56,8 @@ func TestWithoutAnyNotificationPollingFindsEveryChangeOnce(t *testing.T) {
 	}
 }
 
-// TestATransactionThatCommitsLateIsNotMissed: a transaction takes its revision, another one takes the next revision and commits
-// first. No notification arrives.
+// TestATransactionThatCommitsLateIsNotMissed: a transaction takes its revision, but another one takes the next revision
+// and commits first. No notification arrives.
 func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), poll, zap.NewNop())
 	late := h.create()

@@ -134,8 +134,8 @@ func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdateToRouteTable measures the time from the commit of a change until the route table has it, beside a query of one
-// row on the same server.
+// BenchmarkUpdateToRouteTable measures the time from the commit of a change until the route table has it and, for
+// comparison, the time of a query of one row on the same server.
 func BenchmarkUpdateToRouteTable(b *testing.B) {
 	s := storetest.Open(b)
 	id := create(b, s, storetest.AddUser(b, s))

@@ -103,8 +103,8 @@ func (h *Hub) Changed(rows []store.Route, _ int64) {
 	}
 }
 
-// Passed reports that Changed was called for everything committed by the transactions before [store.Position.Oldest].
-// The feed calls it.
+// Passed tells the hub that Changed was called for everything committed by the transactions before
+// [store.Position.Oldest]. The feed calls it.
 func (h *Hub) Passed(p store.Position) { h.position.Store(&p) }
 
 // Position returns the last position given to Passed, or the zero position. A stream that calls it, and then finds its channel

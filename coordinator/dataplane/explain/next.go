@@ -49,8 +49,8 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 	return out
 }
 
-// duringOperation says how far the operation is, when a failed attempt is repeated, and
-// when the operation ends in an error if it gets nowhere.
+// duringOperation says how far the operation has come, when a failed attempt is repeated, and when the operation ends
+// in an error if it gets nowhere.
 func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	var out []Statement
 	if p := w.Progress; p != nil {

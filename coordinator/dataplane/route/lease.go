@@ -140,14 +140,14 @@ func (t *Table) Poll(atMost time.Duration) time.Duration {
 	return min(atMost, t.lease.length/4)
 }
 
-// Distrust reports whether the container backend is known to be a different one from that of the routes. If it is, the
-// routes are not used.
+// Distrust tells the table whether the container backend is known to be a different one from that of the routes. If it
+// is, the routes are not used.
 func (t *Table) Distrust(another bool) {
 	t.lease.distrusted.Store(another)
 	t.lease.check()
 }
 
-// Confirmed reports that every change committed after since and before at was taken over. The feed calls it.
+// Confirmed tells the table that every change committed after since and before at was taken over. The feed calls it.
 func (t *Table) Confirmed(since, at clock.Moment) {
 	t.mu.RLock()
 	filled := t.filled

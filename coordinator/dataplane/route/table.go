@@ -76,7 +76,8 @@ type Table struct {
 	outage  *outage.Reporter
 	log     *zap.Logger
 
-	// clock counts the ticks of Run, from 1. It tells how long ago an entry was used without reading the time in every request.
+	// clock counts the ticks of Run, from 1. Thanks to it, the table knows how long ago an entry was used, and no
+	// request has to read the time.
 	clock   atomic.Int64
 	loaded  atomic.Bool
 	loadedC chan struct{}

@@ -173,7 +173,7 @@ func TestAWorkspaceInErrorHoldsNoPlace(t *testing.T) {
 }
 
 // The image is pulled again immediately if the owner starts the workspace or chooses an image, but not if the gateway
-// asks, which repeats its request while a page is open.
+// asks, because it repeats its request while a page is open.
 func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
 	const waits = `phase = 'STANDBY', operation = 'STARTING', op_started_at = now(), waiting = '{"reason": "PullingImage", "cause": "rate_limit", "tries": 5, "message": "x", "since": "2026-01-02T03:04:05Z"}'`
 	const failed = `phase = 'ERROR', operation = 'NONE', op_started_at = NULL, waiting = NULL, error_count = 1, error_message = 'x', error_reason = 'ImagePullFailed'`

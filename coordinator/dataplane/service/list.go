@@ -37,7 +37,8 @@ type ListOptions struct {
 	Owner string
 	// Deleted lists workspaces whose deletion can be undone instead.
 	Deleted bool
-	// Phases selects workspaces in one of these phases, ERROR without those that are being recovered. Empty means any.
+	// Phases selects workspaces in one of these phases; ERROR does not include those that are being recovered. Empty
+	// means any.
 	Phases []workspace.Phase
 	// Text must occur in the name, the description, the memo or the image, or begin the id.
 	Text string

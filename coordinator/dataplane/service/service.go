@@ -147,7 +147,8 @@ type CreateInput struct {
 	GitURL string
 	// DesiredState is as in [Patch]; empty means RUNNING.
 	DesiredState workspace.DesiredState
-	// Key makes repeated input of the same user create one workspace; empty creates a new workspace each time.
+	// Key identifies the input: calls by the same user with the same key create only one workspace. With an empty key,
+	// each call creates a new one.
 	Key string
 }
 

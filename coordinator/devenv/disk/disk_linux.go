@@ -82,8 +82,9 @@ func (d *Disk) Cut() error {
 	return nil
 }
 
-// Return mounts the disk's content at the moment of the cut again, at the same folder. It is a copy, so processes of
-// any test that still have the old one mounted do not delay it. The processes that used the disk should have ended.
+// Return mounts the disk again, at the same folder and with its content at the moment of the cut. It is a copy, so
+// processes of any test that still have the old one mounted do not delay it. The processes that used the disk should
+// have ended.
 func (d *Disk) Return() error {
 	d.cuts++
 	former := d.image

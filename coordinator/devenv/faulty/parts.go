@@ -14,7 +14,7 @@ type parts struct {
 	sizes map[string]map[string]int64
 }
 
-// refuses notes an uploaded part, and reports whether the request completes an upload whose parts differ in size,
+// refuses records an uploaded part, and reports whether the request completes an upload whose parts differ in size,
 // apart from the last one: Cloudflare R2 answers InvalidPart then.
 func (p *parts) refuses(r *http.Request) bool {
 	query := r.URL.Query()

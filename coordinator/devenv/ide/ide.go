@@ -1,8 +1,8 @@
 // Package ide makes the images of real development environments, code-server, Jupyter Notebook
 // and JupyterLab, for the tests with real browsers (make test-ide).
 //
-// A root file system is made without a container engine and kept in the user's cache. A test loads it into its
-// engine. Making one takes minutes and the network, once per version of the script.
+// A root file system is made without a container engine and kept in the user's cache. A test loads it into its engine.
+// Making one takes minutes and needs the network, but only once per version of the script.
 package ide
 
 import (

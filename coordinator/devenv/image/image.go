@@ -199,7 +199,7 @@ func compile(ctx context.Context, root, folder, arch string) ([]byte, error) {
 	return run(ctx, root, folder, arch, "", "build")
 }
 
-// testSuffix is what the name of a test binary ends with.
+// testSuffix is the end of the name of a test binary.
 const testSuffix = "-test"
 
 // compileTest builds the test binary of a folder, as compile does.

@@ -63,8 +63,8 @@ type Mark struct {
 	seen map[string]string
 }
 
-// Engine is a container backend with one installation's things on it. Workspaces are named
-// by their ids. Its methods are safe for concurrent use.
+// Engine is what one installation has on a container backend. Workspaces are named by their ids. Its methods are safe
+// for concurrent use.
 type Engine interface {
 	// Containers lists the containers of a workspace and its jobs, or of all workspaces for "".
 	Containers(ctx context.Context, workspace string) ([]Container, error)

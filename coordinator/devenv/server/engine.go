@@ -64,7 +64,7 @@ func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	p.Root, p.Contain, p.Network, p.Grace = true, true, isolated, engineGrace
 	// A killed supervisor leaves the bridge. The engine gives it an address.
 	p.Before = fmt.Sprintf("ip link delete %s 2>/dev/null; ip link set lo up; ip link add %[1]s type bridge", name)
-	// The engine leaves network namespaces mounted, and a killed one its containers' files.
+	// The engine leaves network namespaces mounted and, if it is killed, its containers' files, too.
 	p.After = fmt.Sprintf("grep -oE ' (%s|%s)/[^ ]*' /proc/self/mounts | xargs -r umount -l; ip link delete %s", s.Dir,
 		s.Sockets, name)
 	p.Ready = func() error { return pingEngine(context.Background(), "unix://"+socket) }

@@ -61,7 +61,7 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	p.Argv = []string{
 		filepath.Join(bin, "postgres"), "-D", data, "-k", s.Sockets, "-h", "", "-p", "5432",
 		"-c", "unix_socket_permissions=0700", "-c", "logging_collector=off", "-c", "max_connections=300",
-		// In the data's folder, which is removed with a killed scratch server.
+		// Shared memory is in the data's folder, which is removed even if a scratch server is killed.
 		"-c", "dynamic_shared_memory_type=mmap",
 	}
 	// Fast shutdown: sessions are ended, a checkpoint is written.
@@ -172,8 +172,7 @@ func prepareData(data string) (bin string, err error) {
 	})
 }
 
-// templateCluster returns a new cluster in the cache, for copying: initdb takes seconds,
-// a copy a fraction of one.
+// templateCluster returns a new cluster in the cache, for copying: initdb takes seconds, a copy a fraction of a second.
 func templateCluster(bin string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {

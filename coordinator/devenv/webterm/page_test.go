@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestThePageConnectsAgain: by itself after a broken connection, as when a server restarts, and at a key after the
-// end of the shell.
+// TestThePageConnectsAgain: it does so by itself after a broken connection, as when a server restarts, and at the press
+// of a key after the shell has ended.
 func TestThePageConnectsAgain(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	server := httptest.NewServer(newHandler())

@@ -253,7 +253,7 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 
 // jobInForeground: the foreground program of a terminal computes, or it has written more since the previous look than
 // is needed for waiting and answering. The shell counts together with its job, because its figures include those of
-// ended children, which are all the programs of a loop.
+// ended children, and all the programs of a loop end up as such.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false

@@ -114,7 +114,7 @@ func (c UserChange) onlyLimits() bool {
 	return c.PasswordHash == nil && c.Role == nil && c.Disabled == nil && !c.SignOut
 }
 
-// actions are the audit's entries about the change, one each.
+// actions returns the actions of the audit's entries about the change, one for each entry.
 func (c UserChange) actions() (of []audit.Action) {
 	for _, a := range [...]struct {
 		asked  bool

@@ -66,8 +66,8 @@ type suite struct {
 // again runs the tests of all packages again and again, as often as the flags say and as long as there is time. It
 // fails if any test has failed once.
 //
-// The package that has had the least time is next. So each gets one round, cheap packages get all of them, and
-// expensive ones share the remaining time.
+// The package that has had the least time is next. So each package gets one round, cheap packages get all their rounds,
+// and expensive ones share the remaining time.
 func again(ctx context.Context, root string, env, args []string) error {
 	return repeat(ctx, root, env, args, os.Stdout)
 }

@@ -226,8 +226,7 @@ func writeVolume(ctx context.Context, r *runner) error {
 	})
 }
 
-// readVolume starts the container that ran when the engine was killed again, as the
-// controller does.
+// readVolume restarts the container that was running when the engine was killed, as the controller does.
 func readVolume(ctx context.Context, r *runner) error {
 	return withEngine(r.dockerHost, func(api *client.Client) error {
 		if _, err := api.VolumeInspect(ctx, "kept"); err != nil {

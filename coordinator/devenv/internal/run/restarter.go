@@ -22,7 +22,7 @@ type process interface {
 	Stop() error
 }
 
-// restarter starts private servers, and starts one again that has ended, because it was killed or ran out of memory.
+// restarter starts private servers, and restarts those that have ended because they were killed or ran out of memory.
 // CodeHub, which never relies on a connection, keeps running meanwhile and finds the server at the same address again.
 type restarter struct {
 	// dir has the servers' logs.
@@ -83,7 +83,7 @@ func (r *restarter) check() error {
 	return nil
 }
 
-// restart starts s again, which ended at that time.
+// restart restarts s, which ended at that time.
 func (r *restarter) restart(s *restarted, ended time.Time) {
 	running, err := s.start()
 	r.mu.Lock()

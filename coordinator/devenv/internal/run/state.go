@@ -77,8 +77,8 @@ type password struct {
 // made, so that an interrupted run loses nothing.
 const passwordFile = "admin-password"
 
-// choosePassword returns the wanted password, or nothing if there is an administrator
-// already, or else a generated one.
+// choosePassword returns the wanted password if there is one, nothing if an administrator exists already, and a
+// generated password otherwise.
 func choosePassword(dir, wanted string, exists bool) (password, error) {
 	path := filepath.Join(dir, passwordFile)
 	if wanted != "" {
