@@ -79,7 +79,7 @@ func TestARouteIsNotUsedAfterItsLease(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// A program's request is held, and goes on when the route is confirmed.
+	// A program's request is held, and continues when the route is confirmed.
 	held := make(chan string, 1)
 	go func() { _, got := s.send("GET", gatewaytest.OnePath+"/", "", "X-Secret", "1"); held <- got }()
 	wait.Until(t, "the request is held", func() bool { return s.Wakes.Held() > 0 })
@@ -139,7 +139,7 @@ func TestARepeatedRequestDoesNotReachTheNextTenant(t *testing.T) {
 	}
 }
 
-// TestTheLeaseCostsNoAllocation on the way of a request to a running workspace.
+// TestTheLeaseCostsNoAllocation on the path of a request to a running workspace.
 func TestTheLeaseCostsNoAllocation(t *testing.T) {
 	p := gatewaytest.New(t)
 	p.Table.Confirmed(clock.Moment{}, clock.Now())

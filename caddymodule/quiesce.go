@@ -50,7 +50,7 @@ func (q quiesce) Handle(context.Context, caddy.Event) error {
 	if !reload && !caddy.Exiting() {
 		return nil // no other configuration takes over
 	}
-	if reload && old.GracePeriod > 0 { // none waits for ever
+	if reload && old.GracePeriod > 0 { // without one, the server waits forever
 		old.GracePeriod = max(old.GracePeriod, caddy.Duration(streamCloseDelay))
 	}
 	stopped := false

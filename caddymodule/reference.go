@@ -140,7 +140,7 @@ func (r *reference) release() error {
 	return err
 }
 
-// apply makes the settings and the log of r those of the coordinator.
+// apply gives the settings and the log of r to the coordinator.
 func (s *shared) apply(ctx context.Context, r *reference) error {
 	s.log.use(r.log)
 	return s.coordinator.Apply(ctx, r.settings)

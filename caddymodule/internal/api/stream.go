@@ -91,12 +91,11 @@ type stream struct {
 	head []byte // reused for every event
 }
 
-// events is GET /events. It streams the user's workspaces: first the current list, then changes as
-// whole objects (SPEC 9). The first heartbeat follows the list, so that a reconnecting client knows
-// which workspaces are gone. If the request has the Last-Event-ID of an earlier stream and the changes
-// since then are known, they replace the list, deletions included. The stream ends with the session,
-// when the client is too slow, and when the server stops or loads a new configuration; clients
-// reconnect. A session that has [maxStreams] gets no more.
+// events is GET /events. It streams the user's workspaces: first the current list, then changes as whole objects (SPEC
+// 9). The first heartbeat follows the list, so that a reconnecting client knows which workspaces are gone. If the
+// request has the Last-Event-ID of an earlier stream and the changes since then are known, they replace the list,
+// deletions included. The stream ends with the session, when the client is too slow, and when the server stops or loads
+// a new configuration; clients reconnect. A session that already has [maxStreams] streams gets no further one.
 func (c *call) events() error {
 	if err := c.takeStream(); err != nil {
 		return err

@@ -170,7 +170,7 @@ func TestEventsEndWithTheSession(t *testing.T) {
 	s.end()
 }
 
-// A session allows streams for the tabs that a person opens, and no more, which bounds the memory.
+// A session may have as many streams as a person opens tabs, but no more, which bounds the memory.
 func TestEventStreamsOfASessionAreBounded(t *testing.T) {
 	in := newHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")

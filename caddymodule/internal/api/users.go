@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// administrator requires the rights of an administrator, behind signedIn.
+// administrator requires the rights of an administrator; it runs after signedIn.
 func administrator(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if !c.user.Admin() {

@@ -297,7 +297,7 @@ func TestCommandHelp(t *testing.T) {
 	walk(root.Commands()[0])
 }
 
-// TestCommandExitCodes runs Caddy itself: this test, in a process of its own.
+// TestCommandExitCodes runs Caddy itself, as this test in a process of its own.
 func TestCommandExitCodes(t *testing.T) {
 	const asCaddy = "CODEHUB_TEST_AS_CADDY"
 	if args := os.Getenv(asCaddy); args != "" {

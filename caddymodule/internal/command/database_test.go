@@ -63,7 +63,7 @@ func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	refused("serves releases from version 99 on: start a newer release")
 }
 
-// TestTheAddressOfTheDatabaseFromAFile: the variable may name a file, as the service's variable
+// TestTheAddressOfTheDatabaseFromAFile checks that the commands' variable may name a file, as the service's variable
 // may.
 func TestTheAddressOfTheDatabaseFromAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "DATABASE_URL")

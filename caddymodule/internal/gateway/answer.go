@@ -178,7 +178,7 @@ func (g *Gateway) send(req *request, p *problem.Problem) error {
 	return g.showMessage(req, p.Status, &web.Message{Heading: heading, Text: text})
 }
 
-// isSeen reports whether a person sees the answer, although the client kind is not that of a page.
+// isSeen reports whether a person sees the answer, although the client kind does not show it.
 func isSeen(req *request) bool {
 	return !req.byToken && site.IsNavigation(req.r) && site.AcceptsHTML(req.r.Header)
 }

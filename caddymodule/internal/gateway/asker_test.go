@@ -113,8 +113,7 @@ func TestTheAuditNamesWhoseOpenConnectionWakes(t *testing.T) {
 	}
 }
 
-// askerApp is the application: it takes WebSockets and uploads, and sends an event when the test asks for
-// it.
+// askerApp is the application: it accepts WebSockets and uploads, and sends an event when the test wants one.
 func askerApp(h *harness, arrived chan<- struct{}, w http.ResponseWriter, r *http.Request) {
 	reached := func() {
 		select {

@@ -100,7 +100,7 @@ type browser struct {
 	lost  atomic.Int64 // reports that got no other answer
 }
 
-// openEditor starts both and opens the editor. Flags are those of the browser.
+// openEditor starts both and opens the editor. Flags are the browser's command-line flags.
 func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	b := &browser{editor: &editor{}}
@@ -488,8 +488,8 @@ func (b *browser) hears() {
 	})
 }
 
-// TestTheTabThatDozesWithoutRoom says that it cannot resume, links to the reason, and keeps the contents
-// of the page.
+// TestTheTabThatDozesWithoutRoom: the tab says that the workspace cannot resume, links to the reason, and keeps the
+// contents of the page.
 func TestTheTabThatDozesWithoutRoom(t *testing.T) {
 	b := noRoom(t)
 	loads := b.loads.Load()

@@ -82,7 +82,7 @@ func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	})
 }
 
-// TestInputThatCountsNoMoreWakes now and then: after hours without a pause it may come from a script or a
+// TestInputThatCountsNoMoreWakes now and then: after hours without a pause, the input may come from a script or from a
 // person.
 func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	h := newHarness(t)
@@ -138,8 +138,8 @@ func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
 	}
 }
 
-// TestAFewRequestsOfEachTabWaitForTheThaw: an application that polls while it is frozen ends its session with an
-// error.
+// TestAFewRequestsOfEachTabWaitForTheThaw: otherwise an application that polls while it is frozen would end its session
+// with an error.
 func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = time.Millisecond })
 	h.Wakes.SetMaxHeld(1, 1)

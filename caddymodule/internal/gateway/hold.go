@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/tracing"
 )
 
-// ErrClientGone says that the client disconnected before its request was answered.
+// ErrClientGone means that the client disconnected before its request was answered.
 var ErrClientGone = errors.New("the client has gone")
 
 // hold keeps a request until the state of its workspace changes, and runs the wake-up that the decision asks for. A

@@ -48,8 +48,9 @@ func (d *development) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAScriptIsNoPage: what a page's scripts and workers load names them as its sender. They report nothing; the page
-// reports for them. A second tab of the same address is the case in which no request is the page's own.
+// TestAScriptIsNoPage: requests by a page's scripts and workers name the script or worker as their sender. They report
+// nothing; the page reports for them. A second tab of the same address is the case in which no request is the page's
+// own.
 func TestAScriptIsNoPage(t *testing.T) {
 	b := openEditor(t)
 	app := &development{}

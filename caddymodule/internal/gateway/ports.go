@@ -28,8 +28,7 @@ var problemNoListener = problem.New("nothing-listens", http.StatusBadGateway)
 // portRefresh is how often, in seconds, the page of a port without a listener tries again.
 const portRefresh = "2"
 
-// isApplications reports whether a port of the container is the one of its application,
-// which has the host ws-{id} already.
+// isApplications reports whether a port of the container is its application's, which already has the host ws-{id}.
 func (g *Gateway) isApplications(st *route.State, port int) bool {
 	_, own, err := net.SplitHostPort(st.Route.Endpoint)
 	return err == nil && g.Ports == PortsOn && own == strconv.Itoa(port)

@@ -55,7 +55,7 @@ func TestPortsHaveHostsOfTheirOwn(t *testing.T) {
 	if !strings.Contains(got.body, "GET /a?b host="+strings.TrimPrefix(host, "Host: ")) {
 		t.Errorf("got %s", got.body)
 	}
-	// For the owner only, each host with a ticket of its own.
+	// Only the owner reaches the ports, and each host needs its own ticket.
 	h.get(404, "/", asBob, host)
 	h.get(401, "/", asProgram, host)
 	if to := h.get(303, "/x", asPage, host).Header.Get("Location"); !strings.Contains(to, "/auth/ticket?") || !strings.Contains(to, "port="+server.URL[strings.LastIndex(server.URL, ":")+1:]) {

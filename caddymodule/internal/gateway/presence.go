@@ -146,8 +146,8 @@ func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	g.tabs.ReportsBeside(req.at.ID, tabs.SenderExact(req.r))
 }
 
-// readReport reads the JSON body of the request. If there is none, it answers and reports
-// false. It takes every content type: sendBeacon sends text.
+// readReport reads the JSON body of the request. If there is none, it answers and reports false. It accepts every
+// content type, because sendBeacon sends text.
 func readReport(req *request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(req.w, req.r.Body, maxReport))
 	if err == nil {

@@ -323,7 +323,7 @@ func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 	}
 }
 
-// A page that cannot carry the script is told from one that can by its header alone.
+// The header alone distinguishes a page that cannot carry the script from one that can.
 func TestTrafficOfAPageThatCannotReportCounts(t *testing.T) {
 	t.Run("policy", func(t *testing.T) {
 		cannotReport(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")
@@ -544,8 +544,8 @@ func TestWhatAScriptSaysForEver(t *testing.T) {
 	wait.Until(t, "a person wakes it", func() bool { return len(h.Actors()) > before })
 }
 
-// TestAWebSocketOfAPageThatDoesNotReport: it does not say whose it is, so it belongs to the
-// page that has just sent something.
+// TestAWebSocketOfAPageThatDoesNotReport: the WebSocket does not tell its page, so it counts as opened by the page that
+// has just sent something.
 func TestAWebSocketOfAPageThatDoesNotReport(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()

@@ -73,8 +73,8 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAPageReportsForItselfAlone: in a real browser, requests of other pages count beside those
-// that report.
+// TestAPageReportsForItselfAlone: in a real browser, requests of pages that do not report count even beside pages that
+// do.
 func TestAPageReportsForItselfAlone(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{}

@@ -57,8 +57,8 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	if h.Desired(two) != workspace.DesiredStandby {
 		t.Fatal("the other workspace is not put to sleep")
 	}
-	// While the other one stops, the limit still counts it. The wake-up goes on although no
-	// browser says that a person sends the next request.
+	// While the other one stops, the limit still counts it. The wake-up continues although no browser says that a
+	// person sends the next request.
 	waking := h.get(502, onePath+"/deep?x=1", asAlice, asPage, sameOrigin)
 	if !strings.Contains(waking.body, "Putting other to sleep") || !strings.Contains(waking.body, "other 재우는 중") {
 		t.Fatalf("the page is\n%s", waking.body)

@@ -194,7 +194,8 @@ func roundTrip(ctx context.Context, c *websocket.Conn) (string, error) {
 	return string(text), err
 }
 
-// git, docker, WebDAV and Maven know no Bearer: they send an access token as the password of Basic, once they are asked for it.
+// git, docker, WebDAV clients and Maven do not support Bearer: they send an access token as the password of Basic, once
+// the server asks for Basic.
 func TestAnAccessTokenAsAPassword(t *testing.T) {
 	basic := func(password string) string {
 		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))

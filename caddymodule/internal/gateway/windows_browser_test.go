@@ -29,7 +29,7 @@ const windowsPage = `<!doctype html><title>Windows</title><script>
 		itself: () => { document.open(); document.write(text); document.close(); },
 	};</script><iframe srcdoc="<p>frame"></iframe><p id="there">there</p>`
 
-// pictures stands in for Document Picture-in-Picture, which asks for a click and shows its window on a screen only.
+// pictures stands in for Document Picture-in-Picture, which asks for a click and shows its window only on a screen.
 const pictures = `{
 	const native = window.open, api = new EventTarget();
 	Object.defineProperty(window, "documentPictureInPicture", { value: api });

@@ -48,7 +48,7 @@ func (h *Handler) claims(ctx context.Context, p *provider, token *oauth2.Token, 
 	if err := info.Claims(&more); err != nil {
 		return nil, fmt.Errorf("reading the userinfo: %w", err)
 	}
-	maps.Copy(more, c) // what is signed wins
+	maps.Copy(more, c) // signed claims take precedence
 	return more, nil
 }
 

@@ -41,7 +41,7 @@ func read[T any](dst *T, parse func(string) (T, error), checks []Check) Parser {
 }
 
 // Owner returns the check of the package that owns a value: those errors of its validate function that are about the
-// setting of that name. Rules stand with their owner; the adapter only adds the setting and the line.
+// setting of that name. Rules belong to their owner; the adapter only adds the names of the setting and the line.
 func Owner(validate func() error, name string) Check {
 	return func(string) error { return errors.Join(setting.About(validate(), name)...) }
 }
@@ -124,8 +124,8 @@ func parseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a duration: write for example 15s, 10m, 2h, 1d or a number of seconds", s)
 }
 
-// parseSize reads a number of bytes with an optional unit. K, M, G, T and P count in powers of 1024,
-// with or without "B", "iB" (as Docker writes them) or "i" (as Kubernetes does) behind them.
+// parseSize reads a number of bytes with an optional unit. K, M, G, T and P count in powers of 1024, with or without
+// "B", "iB" (as Docker writes them) or "i" (as Kubernetes does) after them.
 func parseSize(s string) (int64, error) {
 	text := s
 	if strings.HasSuffix(text, "i") || strings.HasSuffix(text, "I") {

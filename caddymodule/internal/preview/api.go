@@ -75,8 +75,8 @@ func (b *board) api() (*api.Handler, error) {
 	return b.handler, b.failed
 }
 
-// workspaces are those of a board. They change without intermediate steps: a workspace reaches the requested state
-// immediately.
+// workspaces are the workspaces of a board. They change without intermediate steps: a workspace reaches the requested
+// state immediately.
 type workspaces struct{ *board }
 
 func (workspaces) Images() launch.Catalog { return images }
@@ -233,7 +233,7 @@ func transitions(w workspace.Workspace) []store.Transition {
 	}
 }
 
-// delays are those of the installation.
+// delays are the installation's delays.
 var delays = explain.Delays{
 	Doze: 55 * time.Minute, Standby: time.Hour, Archive: 24 * time.Hour, TTLInterval: time.Minute, WorkCap: 12 * time.Hour,
 	KeepDeleted: deletionDelay, Timeouts: planner.DefaultTimeouts(), MaxRetry: 3, WaitLimit: 10 * time.Minute,

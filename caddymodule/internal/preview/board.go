@@ -84,7 +84,7 @@ func rowOf(named string, phase workspace.Phase, change ...func(*workspace.Worksp
 	return w
 }
 
-// numbered assigns ids to the rows, and times that make their order that of the list.
+// numbered assigns ids to the rows, and times that put them into this order in the list.
 func numbered(rows ...workspace.Workspace) []workspace.Workspace {
 	now := time.Now()
 	for i := range rows {

@@ -19,7 +19,7 @@ import (
 // printEvery is how often a workspace of the preview prints a line.
 const printEvery = 2 * time.Second
 
-// containers are those of a board's running workspaces.
+// containers are the containers of a board's running workspaces.
 type containers struct{ *board }
 
 func (b containers) runs(id workspace.ID) error {

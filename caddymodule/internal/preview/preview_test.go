@@ -217,7 +217,7 @@ func TestEveryStateIsCovered(t *testing.T) {
 }
 
 // TestEveryPageIsConfined checks that a page runs only our own scripts, loads nothing from elsewhere, and cannot be
-// framed by another site, even with hostile text of a person, a workspace or a server in it. No cache stores it.
+// framed by another site, even if it contains hostile text of a person, a workspace or a server. No cache stores it.
 func TestEveryPageIsConfined(t *testing.T) {
 	t.Parallel()
 	p := preview(t)

@@ -208,9 +208,9 @@ func (p *Problem) help() words.Text {
 	return p.detail.Sentence()
 }
 
-// Of translates errors of packages service and auth, and that of a process that is too
-// old, into problems. Any other error becomes 503, or 500 when PostgreSQL refused a statement
-// of this program; neither shows the error, which stays available as Cause.
+// Of turns errors of packages service and auth, and the error of a process that is too old, into problems. Any other
+// error becomes 503, or 500 when PostgreSQL refused a statement of this program; neither shows the error, which stays
+// available as Cause.
 func Of(err error) *Problem {
 	var p *Problem
 	var limit *service.LimitError

@@ -25,7 +25,7 @@ func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			user, password := basicCredentials(part)
-			for _, text := range [...]string{user, password} { // the password counts more
+			for _, text := range [...]string{user, password} { // the password takes precedence
 				if strings.HasPrefix(text, prefix) {
 					secret, ok = text, true
 				}

@@ -13,7 +13,7 @@ type Server struct {
 	TLS bool
 	// MaxHeader bounds the headers of a request, in bytes; 0 is Caddy's own limit.
 	MaxHeader int
-	// Trusts says that it has trusted_proxies, and Strict that it has trusted_proxies_strict, too.
+	// Trusts says that the server has trusted_proxies, and Strict that it also has trusted_proxies_strict.
 	Trusts, Strict bool
 }
 

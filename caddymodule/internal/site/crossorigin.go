@@ -71,8 +71,8 @@ func IsBrowser(r *http.Request) bool {
 		strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 
-// withoutDefaultPort removes the port from host when it is the one of the origin's
-// scheme: browsers leave it out of an Origin.
+// withoutDefaultPort removes the port from host when it is the default of the origin's scheme: browsers leave it out of
+// an Origin.
 func withoutDefaultPort(host, origin string) string {
 	name, port, err := net.SplitHostPort(host)
 	scheme, _, _ := strings.Cut(origin, "://")

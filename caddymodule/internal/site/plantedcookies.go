@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// A page of a workspace can plant cookies for the host that it is served from. With the attribute
-// Domain it can plant them for its siblings and parents, too. They can carry the name of the
-// session's cookie, and they can be so large that servers refuse every request with them (431).
-// Here they are deleted. A browser deletes a cookie only when it is told its exact domain and path,
-// and reveals neither, so all possible ones are named.
+// A page of a workspace can plant cookies for the host that it is served from. With the attribute Domain it can plant
+// them for its siblings and parents, too. They can carry the name of the session's cookie, and they can be so large
+// that servers refuse every request with them (431). Here they are deleted. A browser deletes a cookie only if the
+// answer names its exact domain and path. The browser reveals neither, so the answer names all possible ones.
 
 const (
 	// cookieRoom bounds the bytes of cookies in a request that are not ours. Applications, such as

@@ -48,7 +48,7 @@ type Options struct {
 	// PerHost says that browsers find workspaces on hosts of their own, and not below
 	// [PathPrefix] of the main site.
 	PerHost bool
-	// Scheme is that of the setting public_url. With https browsers use https, even if requests arrive by http.
+	// Scheme is the scheme of the setting public_url. With https browsers use https, even if requests arrive by http.
 	// Default: requests and trusted proxies tell it.
 	Scheme string
 	// Trusted reports whether a request comes from a trusted proxy, whose X-Forwarded-Proto and X-Forwarded-Host are

@@ -30,9 +30,8 @@ type WorkspaceHost struct {
 	Alias string
 }
 
-// WorkspaceHost returns the workspace for which a host, with or without a port, stands.
-// It reports false for hosts that have none of a workspace's forms, and for the main
-// host. It does not allocate unless the host is in capitals.
+// WorkspaceHost returns the workspace that a host, with or without a port, stands for. It reports false for hosts that
+// have none of a workspace's forms, and for the main host. It does not allocate unless the host is in capitals.
 func (s *Site) WorkspaceHost(host string) (h WorkspaceHost, ok bool) {
 	name, _ := splitHost(host)
 	return s.workspaceHost(name)
@@ -139,8 +138,8 @@ func (a *Address) PortURL(id workspace.ID, port int) string {
 	return a.PortOrigin(id, port) + "/"
 }
 
-// NameURL returns the address of the main site that leads from this host of a name to that of its workspace. From there
-// it leads to back, a local address.
+// NameURL returns the address of the main site that leads from this host, which names a workspace by its name, to the
+// workspace's own host. From there it leads to back, a local address.
 func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }

@@ -30,8 +30,8 @@ func languageCSS() string {
 // templateFuncs are the functions with which the pages' templates output texts.
 var templateFuncs = template.FuncMap{"text": InEveryLanguage, "say": say, "bdi": bdi}
 
-// say puts the text with that key into a page in every language. The further arguments are the names of its
-// variables, each followed by its value. A value of type [template.HTML] stands in the page as it is.
+// say puts the text with that key into a page in every language. The further arguments are the names of its variables,
+// each followed by its value. A value of type [template.HTML] is put into the page unchanged.
 func say(key string, variables ...any) (template.HTML, error) {
 	if !words.Has(key) || len(variables)%2 != 0 {
 		return "", fmt.Errorf("no text %q with %d variables", key, len(variables)/2)

@@ -60,7 +60,7 @@ func (s speaker) SayMain(key string) []string {
 
 // Dashboard holds the data in the dashboard's page itself.
 type Dashboard struct {
-	// ID, Username and Role are those of the user.
+	// ID, Username and Role are the user's.
 	ID, Username, Role string
 	// Sessions, Passwords and SignOut tell whether the page offers the user's sessions, changing the password, and
 	// signing out.

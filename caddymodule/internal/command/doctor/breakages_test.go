@@ -25,8 +25,8 @@ type servers struct {
 	objects               devenv.ObjectStore
 }
 
-// TestBreakages: one thing is broken at a time, and doctor names it with its remedy. Package e2e has
-// a table for a running gateway and the engine.
+// TestBreakages breaks one thing at a time, and checks that doctor names it with its remedy. Package e2e has a table
+// for a running gateway and the engine.
 func TestBreakages(t *testing.T) {
 	// Each row has the check that finds it, its level, and parts of text and remedy.
 	for name, row := range map[string]struct {

@@ -154,7 +154,7 @@ func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, a
 	defer func() { r.Body = body }()
 	isExtended := site.IsExtendedConnect(r)
 	defer f.NoIdleTimeout(r)()
-	if !isExtended { // its messages are told from its control frames, in both directions
+	if !isExtended { // messages are distinguished from control frames, in both directions
 		filter.metered = true
 		filter.playing = isPlayed(r)
 		if r.ContentLength != 0 { // the server may have wrapped a body that is none

@@ -109,8 +109,8 @@ func (f *responseFilter) begin() {
 	}
 }
 
-// Write begins the response, if it has not begun. It counts bytes when the client takes them: a
-// client that takes none keeps nothing awake.
+// Write begins the response, if it has not begun. It counts bytes when the client accepts them: a client that accepts
+// none keeps nothing awake.
 func (f *responseFilter) Write(p []byte) (int, error) {
 	f.begin()
 	if f.invalid || f.unchanged {

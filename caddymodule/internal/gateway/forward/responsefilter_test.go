@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
-// slowest takes one byte with each write.
+// slowest accepts one byte per write.
 type slowest struct {
 	http.ResponseWriter
 	flushed int

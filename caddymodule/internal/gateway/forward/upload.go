@@ -24,7 +24,7 @@ type upload struct {
 	request context.Context // that of the request, whose body this is; nil without a body
 	meter   *meter
 	up      flow
-	// keptOpen says that closing the body does nothing: the server does that when the request is over.
+	// keptOpen says that closing the body does nothing, because the server closes it when the request is over.
 	keptOpen bool
 	reading  sync.Mutex  // held while it is read
 	begun    atomic.Bool // the body was read from

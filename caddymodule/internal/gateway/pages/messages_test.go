@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
-// TestEveryMessageHasItsTexts, whose keys are put together.
+// TestEveryMessageHasItsTexts checks the texts whose keys the code puts together.
 func TestEveryMessageHasItsTexts(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]*web.Message{

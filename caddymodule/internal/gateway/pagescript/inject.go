@@ -16,17 +16,16 @@ const (
 	stateBogus                    // in a doctype, or in what browsers take for a comment
 	stateTag                      // in the tag <html> or <head>, before an attribute
 	stateName                     // in an attribute's name
-	stateAfterName                // behind it
-	stateBeforeValue              // behind =
+	stateAfterName                // after it
+	stateBeforeValue              // after =
 	stateQuoted                   // in a value in quotes
 	stateUnquoted                 // in a value without quotes
 	stateDone                     // the tag is inserted, or never will be
 )
 
-// Injector inserts a tag into a document that passes through it in pieces. The tag comes
-// right behind the start of the head: behind <head>, or before the first thing that cannot
-// stand before the head, such as <title>, <body> or text. That is before every script of
-// the document and before every policy in it, and behind the doctype.
+// Injector inserts a tag into a document that passes through it in pieces. The tag comes right after the start of the
+// head: after <head>, or before the first thing that cannot stand before the head, such as <title>, <body> or text.
+// That is before every script of the document and before every policy in it, and after the doctype.
 //
 // A document that ends before that, or begins like UTF-16, stays unchanged. At most 5 bytes are
 // held back until the next ones arrive. An Injector with nothing but its tag is ready; one

@@ -103,7 +103,7 @@ type Tabs struct {
 	sweepAt    int
 }
 
-// tabs are those of one workspace.
+// tabs are the tabs of one workspace.
 type tabs struct {
 	pages []page
 	plain []plain

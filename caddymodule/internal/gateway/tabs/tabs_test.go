@@ -97,7 +97,8 @@ func TestAPageThatIsLoadedAgainHasTimeToReport(t *testing.T) {
 	}
 }
 
-// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: requests from their address may be the other's.
+// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: requests from the address of both may be the reporting
+// page's.
 func TestAPageWithoutTheScriptIsForgottenBesideOneThatReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports func(*Tabs)

@@ -48,7 +48,7 @@ const shown = `(() => {
 const loaded = `document.readyState === "complete" && (document.querySelector("[aria-busy=true]:not([hidden])") === null ||
 	document.querySelector("#connection[data-state=lost]") !== null)`
 
-// said matches the texts that the fixtures have instead of those of servers and programs.
+// said matches the texts in the fixtures that stand for texts of servers and programs.
 var said = regexp.MustCompile(`what the server said, for administrators|exit status 1|npm install|A page of a workspace`)
 
 // site is the preview with a view of the browsers' requests.
