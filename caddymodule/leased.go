@@ -82,8 +82,8 @@ type tcpConn interface {
 // acknowledges.
 //
 // An application that answers before it has read all of a request, and closes the connection, makes writing fail before
-// its answer was read. So a write error counts only when nothing can be read any more: until then, written bytes are
-// dropped.
+// the answer has been read. So a write error counts only when nothing can be read any more: until then, written bytes
+// are dropped.
 type containerConn struct {
 	tcpConn
 	forget func() bool

@@ -50,8 +50,8 @@ func moveIn(t *testing.T, name, address string, handle http.HandlerFunc) *tenant
 	return n
 }
 
-// TestARouteIsNotUsedAfterItsLease: a process that is cut off from its database holds a
-// route whose address is another workspace's by now.
+// TestARouteIsNotUsedAfterItsLease: a process that is cut off from its database still has a route whose address
+// meanwhile belongs to another workspace.
 func TestARouteIsNotUsedAfterItsLease(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms", "wake_timeout": "30s"})
 	s.Table.SetLease(route.MinLease)
@@ -94,9 +94,8 @@ func TestARouteIsNotUsedAfterItsLease(t *testing.T) {
 	}
 }
 
-// TestARepeatedRequestDoesNotReachTheNextTenant: the transport sends a request again when
-// a connection that it had kept breaks. By then the address is another workspace's, and
-// connections to that one are kept as well.
+// TestARepeatedRequestDoesNotReachTheNextTenant: the transport sends a request again when a connection that it had kept
+// breaks. By then the address belongs to another workspace, to which connections are kept as well.
 func TestARepeatedRequestDoesNotReachTheNextTenant(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms"})
 	s.Table.Confirmed(clock.Moment{}, clock.Now())

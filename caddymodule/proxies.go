@@ -19,8 +19,8 @@ import (
 // maxUntrusted bounds how many proxies are reported: clients can pretend to be one.
 const maxUntrusted = 16
 
-// untrustedProxies reports, once each, the addresses (of IPv6, the networks of 64 bits) that say for whom they forward requests and that Caddy does not
-// trust. It is safe for concurrent use; nil reports nothing.
+// untrustedProxies reports the addresses (for IPv6, the /64 networks) that send forwarding headers but that Caddy does
+// not trust, each once. It is safe for concurrent use; nil reports nothing.
 type untrustedProxies struct {
 	log       *zap.Logger
 	mu        sync.RWMutex

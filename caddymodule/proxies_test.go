@@ -28,8 +28,8 @@ var trusting = map[string]any{
 	"trusted_proxies_strict": 1,
 }
 
-// handshake opens a WebSocket on the workspace's own host with the cookie that browsers have under https, and returns the
-// status and what the application has got.
+// handshake opens a WebSocket on the workspace's own host with the cookie that browsers have under https, and returns
+// the status and what the application has received.
 func handshake(t *testing.T, s *gatewayServer, lines ...string) (int, string) {
 	t.Helper()
 	token, err := s.Redeem(t.Context(), gatewaytest.Ticket(gatewaytest.One), gatewaytest.Browser, gatewaytest.One)
@@ -117,8 +117,8 @@ func TestPublicURLSaysHTTPS(t *testing.T) {
 	}
 }
 
-// TestClientsDoNotChooseTheirAddress: the address that a client makes up counts neither for its wrong passwords nor in the
-// audit, even if trusted_proxies_strict is missing.
+// TestClientsDoNotChooseTheirAddress: an address that a client makes up is neither the one for which its wrong
+// passwords are counted nor the one in the audit, even if trusted_proxies_strict is missing.
 func TestClientsDoNotChooseTheirAddress(t *testing.T) {
 	in := install(t)
 	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}

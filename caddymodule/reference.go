@@ -61,8 +61,8 @@ type reference struct {
 	released atomic.Bool
 }
 
-// acquire returns a reference to the coordinator that belongs to the options, which
-// it makes if there is none. It performs no I/O.
+// acquire returns a reference to the coordinator that belongs to the options, and makes that coordinator if there is
+// none. It performs no I/O.
 func acquire(o coordinator.Options, live coordinator.Settings, log *zap.Logger) (*reference, error) {
 	r := &reference{key: poolKey(o), settings: live, log: log.Core()}
 	value, _, err := coordinators.LoadOrNew(r.key, func() (caddy.Destructor, error) {

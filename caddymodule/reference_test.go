@@ -32,8 +32,7 @@ func TestReloadKeepsTheCoordinatorAndAppliesSettings(t *testing.T) {
 	ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "two"}).Problem(t, 429, "limit-reached")
 }
 
-// Neither a configuration that is wrong nor one that cannot start may change
-// anything for the running one.
+// A configuration that is invalid or cannot start must not change anything for the running configuration.
 func TestRejectedConfigurationDisturbsNothing(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")

@@ -31,8 +31,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// Open connections and streams end within a second of their session's end in another process, over
-// every version of HTTP.
+// Open connections and streams end within a second after another process has ended their session, over every version of
+// HTTP.
 func TestRevocationClosesStreams(t *testing.T) {
 	if os.Getenv("GODEBUG") != "http2xconnect=1" {
 		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRevocationClosesStreams$", "-test.count=1", "-test.v")

@@ -166,8 +166,8 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 	forgotten.Do("GET", "/api/v1/auth/session", nil).Problem(t, 503, "unavailable")
 }
 
-// An outage of the database is logged once, however many requests it affects, and so is its end.
-// Answers from memory in the meantime do not count as its end.
+// An outage of the database and its end are logged once each, however many requests are affected. Answers from memory
+// in the meantime do not count as its end.
 func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	in := newHarness(t, func(o *api.Options) { o.Logger = zap.New(core) })

@@ -65,8 +65,8 @@ func (s *streams) give(session string) {
 // errStreamEnd ends a stream on the server's side; the client connects again.
 var errStreamEnd = errors.New("the stream ends")
 
-// The events that show that the stream works. A resumed stream sends resumed instead of heartbeat,
-// because clients take the first heartbeat for the end of the whole list.
+// The events that show that the stream works. A resumed stream sends resumed instead of heartbeat, because clients
+// treat the first heartbeat as the end of the whole list.
 const (
 	heartbeat = "heartbeat"
 	resumed   = "resumed"
@@ -341,8 +341,8 @@ func (s *stream) one(c events.Change) error {
 	return s.event("workspace_updated", data)
 }
 
-// again reads a workspace and sends it. Its change may be older than the client's state: passed on unchanged, a
-// deletion would remove an undeleted workspace from a client that disconnects before the next event.
+// again reads a workspace and sends it. The change may be older than the client's state: if a deletion were passed on
+// unchanged, a client that disconnects before the next event would lack a workspace that has been undeleted.
 func (s *stream) again(id workspace.ID) error {
 	present, err := s.several([]workspace.ID{id})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The load of BenchmarkEvents: streams, users, and changes per second, each of a workspace of one of the
+// The load of BenchmarkEvents: streams, users, and changes per second. Each change is to a workspace of one of the
 // users.
 const (
 	benchStreams  = 1000
@@ -36,8 +36,7 @@ const (
 // benchClientsEnv holds the input of the client process.
 const benchClientsEnv = "CODEHUB_BENCH_EVENT_CLIENTS"
 
-// benchClients is this input: the server's address, and the sessions with the number of streams of
-// each.
+// benchClients is this input: the server's address, and for each session the number of its streams.
 type benchClients struct {
 	Address  string
 	Sessions []string

@@ -79,8 +79,8 @@ func TestTokensOverTheAPI(t *testing.T) {
 	}
 }
 
-// Every route of the API has a scope, and a token without it gets nothing: neither from the
-// database nor by a cookie in the same request.
+// Every route of the API has a scope, and a token without it gets nothing: nothing from the database, and nothing
+// through a cookie in the same request.
 func TestEveryRouteNeedsItsScope(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")

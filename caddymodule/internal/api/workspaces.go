@@ -130,11 +130,10 @@ func (c *call) getWorkspace() error {
 	return c.sendWorkspace(c.Service.Get(c.r.Context(), c.actor(), c.id))
 }
 
-// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none, and answers
-// with the workspace. A change of the image applies from the next start, and retries a workspace in
-// ERROR if its image may be the cause. Changing the desired state is refused with 409 while an
-// operation is in progress (SPEC 1, contract 4), and with 429 like creating. With If-Match it is
-// refused with 412 if the workspace has changed since.
+// patchWorkspace is PATCH /workspaces/{id}: it changes the given fields, all or none, and answers with the workspace. A
+// change of the image applies from the next start, and retries a workspace in ERROR if its image may be the cause.
+// Changing the desired state is refused with 409 while an operation is in progress (SPEC 1, contract 4), and with 429
+// beyond the limits, as in createWorkspace. With If-Match it is refused with 412 if the workspace has changed since.
 func (c *call) patchWorkspace() error {
 	var in struct {
 		Name         textField `json:"name"`

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/version"
 )
 
-// New returns `caddy codehub` with its own commands and more. resolve gives them the settings of the installation.
+// New returns `caddy codehub` with its own commands and those in more. resolve gives them the settings of the
+// installation.
 func New(resolve Resolver, more ...func(Resolver) *cobra.Command) caddycmd.Command {
 	return caddycmd.Command{
 		Name:      "codehub",

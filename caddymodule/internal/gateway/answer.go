@@ -32,8 +32,8 @@ var (
 	problemNoAnswer     = problem.New("no-answer", http.StatusBadGateway)
 )
 
-// The values of Retry-After, in seconds. Below a limit, a workspace must stop before
-// another one may run, so those clients wait longest.
+// The values of Retry-After, in seconds. If a limit is reached, a workspace must stop before another one may run, so
+// clients wait longest then.
 const (
 	limitRetryAfter    = "30"
 	wakePageRetryAfter = "3"

@@ -426,8 +426,8 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.do("the limit page", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// dozingEditor opens the editor of a workspace that dozes. There was no input in the page before: the browser
-// counts a person as active for seconds.
+// dozingEditor opens the editor of a workspace that dozes. The page has had no input before, because the browser counts
+// a person as active for some seconds after it.
 func dozingEditor(t *testing.T) *browser {
 	b := openEditor(t)
 	js[bool](b, `(text.focus(), text.value = "unsaved", true)`)

@@ -111,8 +111,7 @@ func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	}
 }
 
-// TestWhatAPageSendsByItselfWaits for a person, whose input needs no place among the waiting
-// requests.
+// TestWhatAPageSendsByItselfWaits for a person's input, which needs no place among the waiting requests.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
 	h.Wakes.SetMaxHeld(1, 1)

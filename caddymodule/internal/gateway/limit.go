@@ -29,8 +29,8 @@ func (req *request) isOfMainSite() bool {
 	return own == limitPath || own == swapPath
 }
 
-// limit answers a person redirected from the workspace's own host: it tries again to wake the
-// workspace, and shows the limit that forbids it.
+// limit answers a person who was redirected from the workspace's own host: it tries again to wake the workspace, and
+// shows the limit that forbids that.
 func (g *Gateway) limit(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
 		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)

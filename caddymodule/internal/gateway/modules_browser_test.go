@@ -15,8 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// development is a development server such as Vite's. The script in its page has an address without an extension, loads others,
-// opens a WebSocket and sends a sign of life now and then. A worker of the page asks for something all the time.
+// development is a development server such as Vite's. The script in its page has an address without an extension. It
+// loads other scripts, opens a WebSocket and sends a sign of life now and then. A worker of the page asks for something
+// all the time.
 type development struct{ said, asked atomic.Int64 }
 
 func (d *development) ServeHTTP(w http.ResponseWriter, r *http.Request) {

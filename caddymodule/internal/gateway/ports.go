@@ -13,12 +13,12 @@ import (
 type PortAccess uint8
 
 const (
-	// PortsOff: only the application's. The hosts of others do not exist.
+	// PortsOff: only the application's port has hosts. The hosts of others do not exist.
 	PortsOff PortAccess = iota
 	// PortsOn: all of them.
 	PortsOn
-	// PortsUnpublished: this process reaches only the application's, because the
-	// container engine publishes no other. A page says so.
+	// PortsUnpublished: this process reaches only the application's port, because the container engine publishes no
+	// other. A page says so.
 	PortsUnpublished
 )
 

@@ -175,9 +175,8 @@ func (g *Gateway) awaitPageState(req *request) error {
 	})
 }
 
-// pageState returns the answer for a page of the workspace in the state st. A workspace that was
-// started in another way is probed for it: only a wake-up finds out whether its application
-// answers.
+// pageState returns the answer for a page of the workspace in the state st. If the workspace was started in another
+// way, the request joins a wake-up, because only a wake-up finds out whether the application answers.
 func (g *Gateway) pageState(req *request, st *route.State) pageState {
 	r := &st.Route
 	var s pageState

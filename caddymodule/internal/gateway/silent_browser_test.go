@@ -34,8 +34,8 @@ const (
 	silentPolicy = `<!doctype html><meta http-equiv="Content-Security-Policy" content="connect-src 'none'"><title>Policy</title>
 		<p id="policy">policy</p><script>window.refused = 0;
 		addEventListener("securitypolicyviolation", () => refused++); ` + silentScript + `</script>`
-	// silentWhole does what frameworks do that render a whole document: they compare it with their
-	// own when their script runs, and again once it is parsed.
+	// silentWhole behaves like frameworks that render a whole document: they compare the document with their own when
+	// their script runs, and again once the document is parsed.
 	silentWhole = `<!doctype html><html><head><title>Whole</title><script>window.found = [document.head.innerHTML];
 		addEventListener("DOMContentLoaded", () => found.push(document.head.innerHTML));</script></head>` +
 		`<body><p id="whole">whole</p></body></html>`
@@ -111,8 +111,8 @@ func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
 	wait.Until(t, "the page has left", func() bool { return !b.gateway.tabs.HasReporter(one) })
 }
 
-// TestAFrameIsReportedAgain when the gateway has forgotten it: the page has come back from the browser's cache,
-// was silent for long, or another process answers.
+// TestAFrameIsReportedAgain when the gateway does not know it any more: the page has come back from the browser's
+// cache, it was silent for a long time, or another process answers.
 func TestAFrameIsReportedAgain(t *testing.T) {
 	b := openEditor(t)
 	var polls atomic.Int64
@@ -153,8 +153,7 @@ func TestAFrameIsReportedAgain(t *testing.T) {
 	isKnown("after a long time without a sign")
 }
 
-// TestAPageFindsNothingThatItHasNotSent: the script has run and removed its tag before a script of
-// the page runs.
+// TestAPageFindsNothingThatItHasNotSent: our script has run and removed its tag before the page's own scripts run.
 func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
 	b := openEditor(t)
 	b.Run(one, gatewaytest.App(t, (&silent{}).ServeHTTP))
@@ -167,7 +166,7 @@ func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
 	}
 }
 
-// TestNoNoticeBeforeAPageIsLoaded: until then frameworks may compare the document with their own.
+// TestNoNoticeBeforeAPageIsLoaded: until it is loaded, frameworks may compare the document with their own.
 func TestNoNoticeBeforeAPageIsLoaded(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{held: make(chan struct{})}

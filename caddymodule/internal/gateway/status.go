@@ -16,10 +16,9 @@ import (
 // maxPoll is the longest that a status request waits for a change.
 const maxPoll = 60 * time.Second
 
-// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds> it
-// answers as soon as the progress differs from ?seen=<tag>, or from that at the beginning. After
-// that time it answers anyway. Polling is not activity and never wakes; it only extends a wake-up
-// in progress, because the wake page polls.
+// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds> it answers as soon as
+// the progress differs from ?seen=<tag>, or from the progress at the beginning. After that time it answers anyway.
+// Polling is not activity and never wakes; it only extends a wake-up in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
 	if req.r.Method != http.MethodGet {
 		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
@@ -135,7 +134,8 @@ func (g *Gateway) running(req *request) []problem.RunningWorkspace {
 	return problem.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
 }
 
-// address returns the URL of another workspace, by host or by path as in the request or the setting.
+// address returns the URL of another workspace, on the workspace's own host if the request came to such a host,
+// otherwise as the setting says.
 func (g *Gateway) address(req *request, id workspace.ID) string {
 	if req.at.OwnHost {
 		return req.at.WorkspaceOrigin(id) + "/"

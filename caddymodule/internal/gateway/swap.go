@@ -49,8 +49,8 @@ func (g *Gateway) swap(req *request) error {
 	}
 }
 
-// sleep asks for the desired state STANDBY of one of the user's running workspaces. For any
-// other it returns [service.ErrNotFound]: an archived one would be restored by that.
+// sleep asks for the desired state STANDBY of one of the user's running workspaces. For any other workspace it returns
+// [service.ErrNotFound], because that desired state would restore an archived one.
 func (g *Gateway) sleep(req *request, id workspace.ID) error {
 	running, err := g.Service.Running(req.r.Context(), req.user)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The clock of these tests moves by a minute with every call of Used, so each transfer
-// takes longer than any TTL of so many minutes.
+// The clock of these tests advances by a minute with every call of Used, so a transfer takes as many minutes as there
+// are calls, and outlasts any shorter TTL.
 const minutes = 12
 
 // A download, a stream of events, and a long poll that sends are the same to the gateway: an answer

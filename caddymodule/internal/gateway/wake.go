@@ -18,8 +18,7 @@ import (
 // wakePath is where the latter sends its form, below [site.OwnPath].
 const wakePath = "wake"
 
-// wakeGrace is how long the answer to a page that wakes its workspace waits for a limit to
-// refuse that.
+// wakeGrace is how long the answer to a page that wakes its workspace waits, in case a limit refuses the wake-up.
 const wakeGrace = 2 * time.Second
 
 // answerWakeForm answers the form: it wakes the workspace, and leads back to the address in "return".

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// attempt is one sign-in that is under way. The browser keeps it in a cookie, so that only the
-// browser that began it can complete it, in any process.
+// attempt is one sign-in that is under way. The browser keeps it in a cookie, so that only the browser that began the
+// sign-in can complete it, at any process.
 type attempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`

@@ -16,8 +16,8 @@ import (
 // claims are what the provider says about a user.
 type claims map[string]any
 
-// claims verifies the ID token. Claims that the settings name and that it lacks are requested from
-// the provider's userinfo.
+// claims verifies the ID token. Claims that the settings name but the token lacks are requested from the provider's
+// userinfo.
 func (h *Handler) claims(ctx context.Context, p *provider, token *oauth2.Token, nonce string) (claims, error) {
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {

@@ -137,8 +137,8 @@ func (h *Handler) config(at *site.Address, p *provider) *oauth2.Config {
 	}
 }
 
-// Serve serves the sign-in; at is the address of r. Errors are pages. The caller MUST have refused
-// requests of other origins and at other hosts than the main site's.
+// Serve serves the sign-in; at is the address of r. Errors are pages. The caller MUST have refused requests from other
+// origins, and requests to hosts other than the main site's.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at *site.Address) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), client), requestTimeout)
 	defer cancel()
@@ -219,8 +219,8 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request, at *site.Addr
 	return nil
 }
 
-// LogoutURL returns where a browser that has signed out at this address signs out at the provider
-// too; empty if the provider offers nothing.
+// LogoutURL returns the address where a browser that has signed out here also signs out at the provider; empty if the
+// provider offers none.
 func (h *Handler) LogoutURL(at *site.Address, issuer string) string {
 	p := h.provider.Load()
 	if p == nil || p.endSession == "" || issuer != h.Issuer {

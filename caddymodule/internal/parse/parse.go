@@ -40,8 +40,9 @@ func read[T any](dst *T, parse func(string) (T, error), checks []Check) Parser {
 	}
 }
 
-// Owner returns the check of the package that owns a value: those errors of its validate function that are about the
-// setting of that name. Rules belong to their owner; the adapter only adds the names of the setting and the line.
+// Owner returns the check of the package that owns a value: it reports those errors of its validate function that
+// concern the setting of that name. Rules belong to their owner; the adapter only adds the names of the setting and the
+// line.
 func Owner(validate func() error, name string) Check {
 	return func(string) error { return errors.Join(setting.About(validate(), name)...) }
 }

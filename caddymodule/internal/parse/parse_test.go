@@ -82,8 +82,8 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// The rule of a value's owner is reported without the owner's own name for it, and its
-// rules about other values are not reported here.
+// The error of a value's owner is reported without the owner's own name for the value, and errors about other values
+// are not reported here.
 func TestARuleOfTheOwner(t *testing.T) {
 	var s string
 	check := parse.Owner(func() error {

@@ -199,7 +199,7 @@ func (p *Preview) index(w http.ResponseWriter, r *http.Request) {
 	}{groups, words.Languages(), len(p.entries)}))
 }
 
-// jobStep is a step of a storage job, with its operation and the phase in which that begins.
+// jobStep is a step of a storage job, with its operation and the phase in which the operation begins.
 type jobStep struct {
 	step string
 	op   workspace.Operation

@@ -1,7 +1,7 @@
 // Package problem is how programs see an error: application/problem+json (RFC 9457).
 //
-// It owns the kinds of problem that the gateway and the API share, and which kind an error of the
-// coordinator is. It must not know what a request is for, and keeps no state.
+// It owns the kinds of problem that the gateway and the API share, and the mapping of the coordinator's errors to these
+// kinds. It must not know what a request is for, and keeps no state.
 package problem
 
 import (

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send the password that they have
-// only when they are asked for Basic. A browser would then ask its user for a password, so it is never asked for Basic.
+// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send their password only when
+// they are asked for Basic. A browser would then ask its user for a password, so it is never asked for Basic.
 const (
 	BearerChallenge = `Bearer realm="CodeHub"`
 	BasicChallenge  = `Basic realm="CodeHub", charset="UTF-8"`
@@ -38,8 +38,8 @@ func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	return secret, ok, ok
 }
 
-// basicCredentials returns the user name and the password of Basic credentials, "" where there are none. It skips characters that
-// are not base64, and an incomplete end, as many servers do.
+// basicCredentials returns the user name and the password of Basic credentials, "" if there are none. It skips
+// characters that are not base64, and an incomplete end, as many servers do.
 func basicCredentials(credentials string) (user, password string) {
 	scheme, rest := splitCredentials(credentials)
 	if !strings.EqualFold(scheme, "Basic") {

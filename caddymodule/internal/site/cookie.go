@@ -18,8 +18,7 @@ const (
 	// BrowserCookie carries, on a workspace's own host, the secret of the browser to which
 	// tickets are bound.
 	BrowserCookie = "codehub_browser"
-	// SignInCookie carries, on the main site, a sign-in through an identity provider that is
-	// under way.
+	// SignInCookie carries, on the main site, the state of a sign-in through an identity provider.
 	SignInCookie = "codehub_oidc"
 	// LanguageCookie carries the language that the user has chosen.
 	LanguageCookie = "codehub_lang"
@@ -72,9 +71,9 @@ func (a *Address) CookieName(name string) string {
 	return name
 }
 
-// Token returns the value of one of the product's cookies in the header of the request, "" without it. It returns
-// [ErrTwoCookies] if there are several, because none can be trusted. A workspace's own host has no session of the
-// main site. It does not allocate.
+// Token returns the value of one of the product's cookies in the header of the request, "" if it is missing. It returns
+// [ErrTwoCookies] if there are several, because none can be trusted. A workspace's own host has no session of the main
+// site. It does not allocate.
 func (a *Address) Token(h http.Header, name string) (string, error) {
 	if name == SessionCookie && a.OwnHost {
 		return "", nil

@@ -22,8 +22,8 @@ func LoginPath(r *http.Request) string {
 	return "/login?return=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// Here returns the address of r on its host, for links of a page to itself. Browsers would
-// take some paths for another host, such as //example.com: those lead to the start page.
+// Here returns the address of r on its host, for links of a page to itself. Browsers would interpret some paths, such
+// as //example.com, as another host: for those it returns the start page.
 func Here(r *http.Request) string { return LocalPath(r.URL.RequestURI()) }
 
 // LocalPath returns s if it is a path of the same host, else "/". Paths that

@@ -2,8 +2,8 @@ package site
 
 import "strings"
 
-// longestSlug keeps two slugs and what joins them in the 63 characters that a label of a
-// host name may have.
+// longestSlug is so short that two slugs and the hyphens between them fit in the 63 characters that a label of a host
+// name may have.
 const longestSlug = 30
 
 // Slug returns the form of a name in the host {name}--{user}. It has letters and digits of

@@ -21,8 +21,8 @@ const (
 
 // WorkspaceHost is the workspace, and the part of it, that a host stands for.
 type WorkspaceHost struct {
-	// ID is the workspace; empty when the host has the form of a workspace's without
-	// naming one, or names it by Alias.
+	// ID is the workspace; empty when the host has the form of a workspace's host without naming a workspace, or names
+	// it by Alias.
 	ID workspace.ID
 	// Port is the port of the workspace's container; 0 is that of its application.
 	Port int
@@ -31,7 +31,8 @@ type WorkspaceHost struct {
 }
 
 // WorkspaceHost returns the workspace that a host, with or without a port, stands for. It reports false for hosts that
-// have none of a workspace's forms, and for the main host. It does not allocate unless the host is in capitals.
+// have none of the forms of a workspace's host, and for the main host. It does not allocate unless the host is in
+// capitals.
 func (s *Site) WorkspaceHost(host string) (h WorkspaceHost, ok bool) {
 	name, _ := splitHost(host)
 	return s.workspaceHost(name)
@@ -130,7 +131,7 @@ func (a *Address) TicketURL(browser, back string) string {
 	return a.MainOrigin() + TicketPath + "?" + q.Encode()
 }
 
-// PortURL returns the address of another port of a workspace for people, empty if ports have none.
+// PortURL returns the address at which people reach another port of a workspace, empty if ports have no addresses.
 func (a *Address) PortURL(id workspace.ID, port int) string {
 	if !a.site.perHost {
 		return ""
@@ -144,10 +145,9 @@ func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }
 
-// RedeemURL returns the address at which a browser redeems a ticket that r, a request
-// to [TicketPath], has asked for. Anything but a local path to return to is replaced
-// by "/". The language that the user has chosen, "" for none, goes along: the workspace's
-// host never gets the cookies of the main site.
+// RedeemURL returns the address at which a browser redeems a ticket that r, a request to [TicketPath], has asked for.
+// Anything but a local path to return to is replaced by "/". The address contains the language that the user has
+// chosen, "" for none, because the workspace's host never gets the cookies of the main site.
 func (a *Address) RedeemURL(r *http.Request, h WorkspaceHost, ticket, lang string) string {
 	query := url.Values{"t": {ticket}, "return": {LocalPath(r.URL.Query().Get("return"))}}
 	if lang != "" {

@@ -158,8 +158,8 @@ func (l *Layout) ShowMessage(w http.ResponseWriter, r *http.Request, status int,
 	return l.Show(w, r, status, Page{Title: m.Heading, Content: "message.html", Data: m})
 }
 
-// ShowNotFound answers a request for an address of the main site where nothing is: a
-// person gets a page, a program a problem. An error means that nothing was sent.
+// ShowNotFound answers a request for an address of the main site where there is nothing: a person gets a page, a
+// program a problem. An error means that nothing was sent.
 func ShowNotFound(w http.ResponseWriter, r *http.Request) error {
 	if !site.IsNavigation(r) {
 		problem.NotFound.With("problem.nothing_here", words.Values{"Path": r.URL.Path}).Write(w, r)

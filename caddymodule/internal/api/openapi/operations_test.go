@@ -156,7 +156,7 @@ func with(s object, name string, value any) object {
 	return s
 }
 
-// class returns a regular expression's class for the characters of the tables, in a form that all
+// class returns a character class for regular expressions that matches the characters of the tables, in a form that all
 // languages support. It therefore leaves out characters beyond U+FFFF.
 func class(belongs func(rune) bool) string {
 	var out strings.Builder
@@ -190,7 +190,8 @@ func word(most int) string {
 	return oneLine(most, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Z) })
 }
 
-// oneLine is a pattern for a text of 1 to most characters, not counting surrounding spaces, without hidden ones.
+// oneLine is a pattern for a text without hidden characters that is 1 to most characters long, not counting surrounding
+// spaces.
 func oneLine(most int, isHidden func(rune) bool) string {
 	inside := "[^" + class(isHidden) + "]"
 	edge := "[^" + class(func(r rune) bool { return isHidden(r) || unicode.IsSpace(r) }) + "]"

@@ -54,7 +54,7 @@ func TestVerifyAndAdopt(t *testing.T) {
 		t.Errorf("adopted as %s", got)
 	}
 
-	// An archive newer than the database knows, with --read; its content is not a home.
+	// With --read: an archive that is newer than the database knows, and whose content is not a home.
 	newer := in.Archive(known)
 	o, found = verify("--read")
 	if l := found["workspace"+string(known)]; o.Code != 1 || l.Level != "problem" || found["summary"].Level != "ok" {

@@ -21,8 +21,8 @@ type server struct{ *remote.Client }
 // pathOf returns a path of the API below a workspace.
 func pathOf(id workspace.ID, below string) string { return "workspaces/" + string(id) + below }
 
-// find returns the workspace with that id, or at a running server the person's own workspace of that name. With deleted
-// it also finds workspaces that can be undeleted.
+// find returns the workspace with that id or, at a running server, the person's own workspace with that name. With
+// deleted it also finds workspaces that can be undeleted.
 func (p server) find(ctx context.Context, named string, deleted bool) (v1.Workspace, error) {
 	if id, err := workspace.ParseID(named); err == nil {
 		var w v1.Workspace

@@ -235,8 +235,8 @@ var decisions = [...]cells{
 		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	// Applications that poll end their session with the first error. So the first requests of each tab wait for as
-	// long as they would at the frozen application. The browser, or the end of the tab, ends them.
+	// Applications that poll end their session with the first error. So the first requests of each tab wait for as long
+	// as they would if the frozen application had received them. The browser, or the end of the tab, ends them.
 	rowDozingKept: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// The application of an image with keep_prefix that was started for the path mode serves
-// below its workspace's path, [store.Route.BasePath], and has nothing at the root.
+// If an image has keep_prefix and its container was started in path mode, its application serves below the workspace's
+// path, [store.Route.BasePath], and has nothing at the root.
 
 // toApplication replaces the path of r by the one that the application serves. prefix is the part
 // before the workspace's own path; stripped is the part that the application does not see.
@@ -35,8 +35,8 @@ func below(path, basePath string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// redirectBelow redirects a navigation on the workspace's own host to where its application
-// serves, because the links of its pages lead there. It reports false for every other request.
+// redirectBelow redirects a navigation on the workspace's own host to the path that the application serves, because the
+// links of its pages lead there. It reports false for every other request.
 func redirectBelow(w http.ResponseWriter, r *http.Request, about *Request) bool {
 	base := about.State.Route.BasePath
 	if base == "" || !about.Kind.IsPage() || !about.Address.OwnHost || below(r.URL.Path, base) {

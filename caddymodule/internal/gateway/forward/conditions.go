@@ -19,7 +19,7 @@ func conditionsOf(h http.Header) conditions {
 	return conditions{h["If-None-Match"], site.HeaderValue(h, "If-Modified-Since")}
 }
 
-// unchanged reports whether a copy of the client's is the answer with the header h, whose status is 200.
+// unchanged reports whether the client's copy equals the answer with the header h, whose status is 200.
 func (c conditions) unchanged(h http.Header) bool {
 	if len(c.noneMatch) > 0 {
 		tag := strings.TrimPrefix(site.HeaderValue(h, "Etag"), "W/")

@@ -39,7 +39,7 @@ func withPrefix(address string, at *site.Address, prefix string) string {
 	return before + prefix + rest
 }
 
-// withoutPrefix returns an address that leads to the host of at without that prefix, if its path has it.
+// withoutPrefix returns an address that leads to the host of at, without the prefix if its path has it.
 func withoutPrefix(address string, at *site.Address, prefix string) string {
 	before, rest, ok := at.SplitURL(address)
 	if !ok || !isBelow(rest, prefix) {
@@ -57,8 +57,9 @@ func isBelow(rest, prefix string) bool {
 	return ok && (after == "" || strings.IndexByte("/?#", after[0]) >= 0)
 }
 
-// mapDestination changes the addresses in a WebDAV request's headers the way its path was changed for the application (RFC 4918
-// sections 10.3 and 10.4): stripped is the part that the application does not see, basePath the one that it serves.
+// mapDestination changes the addresses in a WebDAV request's headers the way its path was changed for the application
+// (RFC 4918 sections 10.3 and 10.4): stripped is the part of the path that the application does not see, basePath the
+// part that it serves.
 func mapDestination(h http.Header, at *site.Address, stripped, basePath string) {
 	mapped := func(address string) string { return withoutPrefix(address, at, stripped) }
 	switch {

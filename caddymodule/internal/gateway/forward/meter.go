@@ -132,8 +132,8 @@ func (m *meter) pass(f *flow, n int) {
 	}
 }
 
-// isByPage reports whether a page sends r by itself: everything but what a person opens and
-// what programs send. The frames of a workspace's own page belong to that page.
+// isByPage reports whether a page sends r by itself: that is everything except what a person opens and what programs
+// send. The frames of a workspace's own page belong to that page.
 func isByPage(r *http.Request, kind decision.ClientKind) bool {
 	if kind != decision.Navigation {
 		return kind != decision.Program

@@ -132,8 +132,8 @@ func (c *responseCleaner) clean(h http.Header) {
 	}
 }
 
-// stripReservedCookies removes cookies with the gateway's names, and keeps all others where the
-// workspace is: on its own host, or below its own path.
+// stripReservedCookies removes cookies with the gateway's names, and confines all others to the workspace's own host,
+// or to its own path.
 func (c *responseCleaner) stripReservedCookies(h http.Header, cookies []string) {
 	kept := cookies[:0:0]
 	changed := false

@@ -35,9 +35,8 @@ type binding struct {
 	cancel context.CancelFunc // of an HTTP/3 request
 }
 
-// Attach binds the request to the session that admits it, and reports false if the session has
-// ended. Without Attach the request has no session. The caller MUST call [Exchange.Detach] before
-// the request is over.
+// Attach binds the request to the session that admits it. It reports false if the session has ended. Without Attach the
+// request has no session. The caller MUST call [Exchange.Detach] before the request is over.
 func (x *Exchange) Attach(grant auth.Grant) bool {
 	x.binding.ended = grant.Ended()
 	return grant.Attach(&x.binding.stream, &x.binding)

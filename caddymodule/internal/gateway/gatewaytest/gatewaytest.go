@@ -327,8 +327,8 @@ func (p *Product) WorkCap() time.Duration { return 12 * time.Hour }
 // Browser is the secret of the browser in which tickets can be redeemed.
 const Browser = "browser-browser-browser-browser-browser-b01"
 
-// Ticket returns a ticket of alice's for the workspace. It can be redeemed any number
-// of times: that a real one cannot is tested in package auth.
+// Ticket returns a ticket of alice's for the workspace. It can be redeemed any number of times; the tests of package
+// auth check that a real ticket cannot.
 func Ticket(id workspace.ID) string { return "ticket-" + string(id) }
 
 // Redeem implements the method of package auth.
@@ -401,9 +401,8 @@ func Echo(t testing.TB) *httptest.Server {
 	})
 }
 
-// EchoWebSocket is an application that answers every message of a WebSocket but
-// "silence" with the same message. It sends to pinged, unless that is nil, for every
-// ping.
+// EchoWebSocket is an application that sends back every message of a WebSocket except "silence". It sends to pinged,
+// unless that is nil, for every ping.
 func EchoWebSocket(t testing.TB, pinged chan<- struct{}) *httptest.Server {
 	options := &websocket.AcceptOptions{OnPingReceived: func(context.Context, []byte) bool {
 		if pinged != nil {

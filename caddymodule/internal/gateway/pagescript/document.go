@@ -66,9 +66,9 @@ const (
 	Forbidden
 )
 
-// Judge returns the verdict on an answer with the status and headers h to a request that [Wanted]
-// accepts. If the answer carries the script, the tag must have the nonce, unless it is empty.
-// Secure says that the page is loaded with https.
+// Judge returns the verdict on an answer with the status and headers h to a request that [Wanted] accepts. If the
+// answer carries the script, the tag must have the nonce, unless the nonce is empty. Secure says that the page is
+// loaded with https.
 //
 // People also use error pages: an application may send one for every address, and do the routing in its script. In an
 // XML document the script cannot be inserted by parsing HTML.

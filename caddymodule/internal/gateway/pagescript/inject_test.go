@@ -66,9 +66,8 @@ var fragments = []string{
 	"<?", "</", "</head>", "<title>", "<body>", "<", ">", "'", "\"", "=", " ", "\n", "\f", "/", "a", "ä", "<meta charset=utf-8>", "<script>", "\x00", "<!",
 }
 
-// However a document is cut into pieces, exactly the tag is added, at most once, at the same
-// place; where it is added, browsers find a script that is the first element of the head, and
-// everything else as it was.
+// However a document is cut into pieces, only the tag is added, at most once, and always at the same place. If it is
+// added, browsers find a script as the first element of the head, and everything else unchanged.
 func TestNothingButTheTagIsAdded(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 14).Draw(t, "document"), "")

@@ -28,8 +28,7 @@ func withWords(source string) string {
 	return strings.Replace(source, "var texts = {};", "var texts = "+string(words.Section("presence"))+";", 1)
 }
 
-// withoutComments returns a script without indentation and without the lines that are only
-// comment.
+// withoutComments returns a script without indentation and without the lines that hold only a comment.
 func withoutComments(source string) []byte {
 	var out bytes.Buffer
 	for line := range strings.Lines(source) {
@@ -53,7 +52,7 @@ const ScriptName = "presence.js"
 // origin. The script speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake.
 // posted says that the page is the answer to a form, which the script does not reload, and hides that the page's
 // requests lack its address. The page waits for the script, which removes the tag: frameworks that render a whole
-// document compare it with their own.
+// document compare the document with their own.
 func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`

@@ -36,9 +36,8 @@ type Status struct {
 	// Tag changes whenever one of the above does. A poll that sends it back as `seen`
 	// misses no change.
 	Tag string `json:"tag"`
-	// Elapsed is the age of the wake-up, and StageElapsed that of the current stage, in seconds. A
-	// stage older than Usual seconds takes longer than usual; then Late is the advice. Usual is 0
-	// if Waiting is more specific.
+	// Elapsed is the age of the wake-up, and StageElapsed the age of the current stage, in seconds. A stage older than
+	// Usual seconds takes longer than usual; then Late is the advice. Usual is 0 if Waiting is more specific.
 	Elapsed      int        `json:"elapsed"`
 	StageElapsed int        `json:"stage_elapsed"`
 	Usual        int        `json:"usual_seconds"`

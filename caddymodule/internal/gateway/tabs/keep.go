@@ -9,9 +9,9 @@ import (
 // keptPerTab is how many requests of one tab may wait until a dozing workspace resumes.
 const keptPerTab = 2
 
-// Keep takes a slot for a request of the page that waits until the workspace resumes, and returns a function
-// that frees it, or nil if no slot is free. Each tab that reports has [keptPerTab] slots. Requests of other
-// and of unknown pages share as many again, because only in a tab that reports can a person end the wait.
+// Keep takes a slot in which a request of the page waits until the workspace resumes, and returns a function that frees
+// it, or nil if no slot is free. Each tab that reports has [keptPerTab] slots. Requests of all other and unknown pages
+// together have as many slots as all these tabs together, because a person can end the wait only in a tab that reports.
 func (t *Tabs) Keep(id workspace.ID, a Address) (release func()) {
 	now := t.now()
 	t.mu.Lock()

@@ -13,8 +13,9 @@ import (
 // maxParts bounds the parts of pages that are known of one workspace.
 const maxParts = 64
 
-// part is a script, a style sheet or a worker whose address could be a page's, such as Vite's /@vite/client. Its requests
-// name it as the sender, and it never reports: taken for a page, it would keep its workspace awake.
+// part is a script, a style sheet or a worker whose address could be a page's, such as Vite's /@vite/client. Its
+// requests name it as the sender, and it never reports. If it were mistaken for a page, it would keep its workspace
+// awake.
 type part struct {
 	address Address
 	last    time.Time // when it was loaded, or last sent something

@@ -1,10 +1,10 @@
 // Package tabs knows which pages of workspaces report input by people, and bounds the effect of
 // their reports.
 //
-// A page reports for itself alone (SPEC 6): its reports are use, and its own requests are not.
-// Requests of a page that does not report count as use: its document came without the script
-// (plain.go), a service worker has made it, or its policy forbids the script to send. The package
-// must not know how the script gets into a page, nor perform I/O.
+// A page reports for itself alone (SPEC 6): its reports are use, and its own requests are not. Requests of a page that
+// does not report count as use: its document came without the script (plain.go), it was made by a service worker, or
+// its policy forbids the script to send anything. The package must not know how the script gets into a page, nor
+// perform I/O.
 package tabs
 
 import (

@@ -15,8 +15,8 @@ type Still func() (still bool, changed <-chan struct{})
 // s without a byte after which code-server's page closes it.
 const keepEvery = 5 * time.Second
 
-// keepAlive is a WebSocket frame with a message of VS Code's protocol: its type (keep-alive), and
-// no number, acknowledgement and length. The page reads it as a sign of life and does nothing.
+// keepAlive is a WebSocket frame with a message of VS Code's protocol: its type (keep-alive), without a number, an
+// acknowledgement or a length. The page reads it as a sign of life and does nothing.
 var keepAlive = []byte{0x82, 13, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 // speaksVSCode reports whether r opens a connection of VS Code's protocol in WebSocket frames.

@@ -1,6 +1,5 @@
-// Package upgrade tells which messages pass through upgraded connections (SPEC 6). On
-// WebSockets over HTTP/1.1, 2 and 3, data frames are messages and control frames are not;
-// on other upgraded connections, all bytes are.
+// Package upgrade tells which messages pass through upgraded connections (SPEC 6). On WebSockets over HTTP/1.1, 2 and
+// 3, data frames are messages and control frames are not; on other upgraded connections, all bytes count as messages.
 //
 // It owns the parsing of frames. It must not decide whether a message counts as use, must not
 // change, delay or keep messages, and must not allocate per message.

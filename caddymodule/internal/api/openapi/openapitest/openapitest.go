@@ -130,8 +130,7 @@ func (d *description) valid(at string, value any) error {
 	return s.Validate(value)
 }
 
-// CheckAll compiles every schema of the document: each must be valid, and refer only to existing
-// ones.
+// CheckAll compiles every schema of the document: each must be valid, and refer only to schemas that exist.
 func CheckAll() error {
 	d, err := load()
 	if err != nil {

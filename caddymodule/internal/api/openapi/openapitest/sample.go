@@ -146,7 +146,7 @@ type maker struct{ *rand.Rand }
 // pick chooses one.
 func pick[T any](m maker, of ...T) T { return of[m.IntN(len(of))] }
 
-// typeOf returns the type of a schema, the first of several.
+// typeOf returns the type of a schema, or the first type if there are several.
 func typeOf(schema map[string]any) string {
 	if several, ok := schema["type"].([]any); ok {
 		return several[0].(string)

@@ -50,7 +50,7 @@ func check(err error) {
 }
 
 // TestEndsWithItsParent checks that a preview ends when the process that started it is killed: the preview that make
-// started, and the pages that the preview started. Their output ends with the last of them.
+// started, and the pages that the preview started. Their output ends when the last of them has ended.
 func TestEndsWithItsParent(t *testing.T) {
 	t.Chdir("../../../../..")
 	for _, c := range []struct {
