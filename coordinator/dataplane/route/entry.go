@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// State is the known state of one workspace at one moment. It is immutable: a newer state replaces it, which closes the channel
-// that Changed returns.
+// State is what is known about one workspace at one moment. It is immutable: a newer state replaces it, which closes
+// the channel that Changed returns.
 type State struct {
 	// Route is the part of the workspace's row that routing needs.
 	Route store.Route

@@ -179,8 +179,9 @@ func build(folder, root, commit string, program map[string][]byte) error {
 }
 
 // Process returns the path of the program that runs the release's coordinator, with the configuration in
-// [Config.Variable]. It prints "started", and "leads" and "follows" each time that it begins to do so. Each line that
-// it reads is a command with a number, and the answer begins with that number: see testdata/process.go.
+// [Config.Variable]. The program prints "started" once, and "leads" or "follows" each time that it begins to lead or to
+// follow. Each line that it reads is a command with a number, and the answer begins with that number: see
+// testdata/process.go.
 func (r Release) Process() string { return filepath.Join(r.source, "process", "process") }
 
 // StorageJob returns the reference of the release's image of the storage job on the engine of

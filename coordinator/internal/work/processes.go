@@ -46,9 +46,9 @@ func (s Sample) application() (main []Process) {
 	return main
 }
 
-// launched returns what a launcher of an unlisted name has started: its only child in its session. A listening program
-// launches nothing: it is the application, and its child may be what a person debugs. If it is unknown which programs
-// listen, launched returns nothing.
+// launched returns what a launcher whose name is not listed has started: its only child in its session. A listening
+// program launches nothing: it is the application, and its child may be what a person debugs. If it is unknown which
+// programs listen, launched returns nothing.
 func (s Sample) launched(parent Process) []Process {
 	if s.Inside == nil || len(s.Inside.Listening) == 0 || s.Inside.Listening[comparableArgs(parent.Args)] {
 		return nil

@@ -19,7 +19,7 @@ const (
 	slowLines = 12
 )
 
-// timed is the end of a test or, without one, of a package.
+// timed is the event that ends a test or, if it names no test, a package.
 type timed struct {
 	Package, Test string
 	Elapsed       float64 // seconds
