@@ -80,7 +80,7 @@ func caddyUser(u auth.User) caddyauth.User {
 	return caddyauth.User{ID: u.ID, Metadata: map[string]string{"username": u.Username, "role": u.Role}}
 }
 
-// sessionGrant returns what the session that the request carries lets in, or its access token.
+// sessionGrant returns the grant of the session or of the access token that the request carries.
 func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
 	if secret, _, ok := site.AccessToken(r.Header, auth.TokenPrefix); ok {
 		if !at.ForWorkspace() {
@@ -95,7 +95,7 @@ func sessionGrant(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, 
 	return a.Grant(r.Context(), token)
 }
 
-// sessionIdentity is the same for the gateway: the zero Grant without a session.
+// sessionIdentity is [sessionGrant] for the gateway: it returns the zero Grant without a session.
 func sessionIdentity(a *auth.Auth, r *http.Request, at *site.Address) (auth.Grant, error) {
 	grant, err := sessionGrant(a, r, at)
 	switch {

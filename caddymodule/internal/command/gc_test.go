@@ -258,7 +258,7 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in.run().Want(t, 1, "the archives could not be listed")
 }
 
-// Nothing is deleted without a yes, and only archives that were due.
+// Nothing is deleted without a yes, and then only archives that were due.
 func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in := newGCInstallation(t)
 	in.collect("").Want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")

@@ -27,7 +27,7 @@ const (
 	// trustTime is how long a page counts as reporting after its last sign of life. A page in a hidden tab gives one
 	// about every minute, perhaps to another process.
 	trustTime = 10 * time.Minute
-	// socketTime is how long after its page's last request a WebSocket is taken for that page's.
+	// socketTime is how long after a page's last request a new WebSocket is taken to be that page's.
 	socketTime = 30 * time.Second
 	// pauseTime ends a run of reports of input: a script that makes them up never pauses.
 	pauseTime = 10 * time.Minute
