@@ -147,7 +147,7 @@ func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatStopTheLaterOneEndsDozes: whether two processes stop in either order or at the same time.
+// TestOfTwoThatStopTheLaterOneEndsDozes, in whichever order they stop, and even if they stop at the same time.
 func TestOfTwoThatStopTheLaterOneEndsDozes(t *testing.T) {
 	t.Parallel()
 	database := devenv.PostgreSQL(t)

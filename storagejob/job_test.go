@@ -469,7 +469,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestWhatTheVolumeRefusesIsNoDamage: only a wrong checksum makes a refusal damage.
+// TestWhatTheVolumeRefusesIsNoDamage: a refusal counts as damage of the archive only if the checksum is wrong.
 func TestWhatTheVolumeRefusesIsNoDamage(t *testing.T) {
 	b, to := newBench(t), home(t, 3000)
 	before := listing(t, to)

@@ -1,6 +1,6 @@
 // Command storagejob moves a workspace's home between its volume and an archive in an S3 store, in its own container
-// (SPEC 7). "storagejob archive" makes the archive, "storagejob restore" makes the volume equal to it. It can be killed
-// at any instruction and run again.
+// (SPEC 7). "storagejob archive" makes the archive, and "storagejob restore" makes the volume equal to it. It can be
+// killed at any instruction and run again.
 //
 // "storagejob egress" creates the rules about what workspaces can reach: see package egress. "storagejob usage" counts
 // the content of homes: see package usage. "storagejob hold" keeps an image on a node: see hold.go.

@@ -17,7 +17,7 @@ import (
 
 // Limits for archives that another program has made or that are damaged.
 const (
-	// The .meta of an archive may not record the size of the content: another program has made the archive, or its
+	// The .meta of an archive may lack the size of the content, because another program has made the archive or its
 	// metadata was lost in a copy. Such an archive may unpack to freeExpansion bytes plus maxExpansion times its size.
 	// Text compresses by a factor of 3 to 100, a bomb by thousands.
 	freeExpansion = 64 << 20
@@ -48,7 +48,7 @@ func restore(ctx context.Context, s settings, from *object.Archive, rep *reporte
 	if res.Done, err = volume.Restored(info.SHA256); err != nil || res.Done {
 		return res, err
 	}
-	// After a run that was killed after the verification, only the swap is left to do.
+	// If an earlier run was killed after the verification, only the swap is left to do.
 	done, err := volume.Verified(info.SHA256)
 	if err != nil {
 		return contract.Result{}, err

@@ -1,8 +1,8 @@
 // Package store gives the coordinator access to the workspaces in PostgreSQL. It owns the queries of their rows, their
 // history and the related records. It must not decide which desired states are allowed (package service) or what to do
 // next (packages reconcile and planner). Its statements enforce the rules that must hold under concurrency:
-// compare-and-swap, fencing and limits. Package postgres owns the connections and the schema, package accounts users
-// and sessions.
+// compare-and-swap, fencing and limits. Package postgres owns the connections and the schema, and package accounts owns
+// users and sessions.
 package store
 
 import (

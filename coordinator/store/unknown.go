@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// changes returns the members of next, as a JSON object, that differ from prev, and the names of those that
-// only prev has. Writing just these keeps the members that this release does not know, beside them and inside
+// changes returns the members of next, as a JSON object, that differ from prev, and the names of those that only prev
+// has. Writing only these keeps the members that this release does not know, both next to known members and inside
 // unchanged ones (SPEC 12.14).
 func changes(prev, next any) (set map[string]json.RawMessage, removed []string, err error) {
 	was, err := members(prev)

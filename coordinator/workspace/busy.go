@@ -15,6 +15,7 @@ const (
 	BusyFile = "BusyFile"
 	// BusyImage: the command that the image names has reported work.
 	BusyImage = "ImageCommand"
-	// BusyNoAnswer: it is not known whether it is busy, because the backend or the image's command does not answer.
+	// BusyNoAnswer: it is unknown whether the workspace is busy, because the backend or the image's command does not
+	// answer.
 	BusyNoAnswer = "NoAnswer"
 )

@@ -22,8 +22,8 @@ type Fingerprint struct {
 
 // KnownState returns the fingerprint with which an archive job may compare the home, so that no new archive is needed
 // if nothing has changed. It is empty when a new archive is needed. It only applies to the incarnation and the archive
-// that the row knows now. It never applies to an archive that is or may be damaged, because the volume may be all that
-// is left of its content, nor to a state that names no boot.
+// that the row knows now. It never applies to a state that names no boot, nor to an archive that is or may be damaged:
+// the volume may be all that is left of its content.
 func (w Workspace) KnownState() string {
 	f := w.HomeCtx.Fingerprint
 	if f.VolumeOpID == "" || f.VolumeOpID != w.HomeCtx.VolumeOpID || f.ArchiveKey == "" ||

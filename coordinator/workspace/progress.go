@@ -42,8 +42,8 @@ func (p JobProgress) Left() (left time.Duration, known bool) {
 // maxLeft is the longest remaining time that is shown: a job with a longer one hardly makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
-// Due reports whether p should replace the saved progress, which is nil if there is none. It should immediately if it
-// is about another step, and after the interval every if it differs otherwise.
+// Due reports whether p should replace the saved progress, which is nil if there is none. It should do so immediately
+// if p is about another step, and otherwise after the interval every, if p differs.
 func (p JobProgress) Due(saved *JobProgress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true

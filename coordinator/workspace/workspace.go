@@ -179,7 +179,7 @@ func (w Workspace) Dozes() bool {
 // Deleted reports whether the workspace's owner has deleted it.
 func (w Workspace) Deleted() bool { return !w.DeletedAt.IsZero() }
 
-// JobOpID is the id that the storage job of the operation in progress has, empty for an operation without a job.
+// JobOpID returns the id of the storage job of the operation in progress; it is empty for an operation without a job.
 func (w Workspace) JobOpID() string {
 	switch w.Operation {
 	case OpArchiving:

@@ -96,7 +96,7 @@ func TestAReportIsTheSumOfItsRows(t *testing.T) {
 				storetest.Exec(t, s, `SET session_replication_role = replica; DELETE FROM workspaces`)
 			}
 		}
-		// An open span would grow between the two queries: up to this day none is open.
+		// An open span would grow between the two queries, so the reports end before the first open span begins.
 		to := time.Now().UTC().Truncate(24 * time.Hour)
 		for range 8 {
 			from := to.AddDate(0, 0, -r.IntN(40))

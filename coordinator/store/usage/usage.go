@@ -82,7 +82,7 @@ type part struct {
 	Micros, Input, Requests, Work, KeepAwake int64
 }
 
-// fields returns the destinations for the columns of both statements, followed by more.
+// fields returns the destinations for the columns of both statements, followed by those in more.
 func (p *part) fields(more ...any) []any {
 	return append([]any{&p.Phase, &p.Micros, &p.Input, &p.Requests, &p.Work, &p.KeepAwake}, more...)
 }

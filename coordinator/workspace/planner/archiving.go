@@ -72,8 +72,8 @@ func (p *planner) startArchive() Action {
 	return a
 }
 
-// saveKey makes the upload the workspace's archive. The marker moves with the key: while the archived volume
-// still exists, it is the content of the new key (SPEC 12.1).
+// saveKey makes the upload the workspace's archive. The marker changes together with the key: while the archived volume
+// still exists, its content is that of the new archive (SPEC 12.1).
 func (p *planner) saveKey() Action {
 	n := &p.next
 	n.ArchiveKey = p.expectedKey()

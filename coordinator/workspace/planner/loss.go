@@ -59,9 +59,9 @@ func (p *planner) fresh() bool {
 	return w.ArchiveKey == "" && w.ArchiveOpID == "" && w.Recovery == nil && p.now.Sub(w.CreatedAt) < freshFor
 }
 
-// doubt looks for archives that are unknown to the row, which may be older than reality, before an operation continues
-// that creates the data. It applies only to operations that another leader began. It reports whether the operation must
-// not continue now.
+// doubt looks for archives that the row does not know, because the row may be older than reality. It does so before an
+// operation that creates the data continues. It applies only to operations that another leader began. It reports
+// whether the operation must not continue now.
 func (p *planner) doubt() (Action, bool) {
 	n := &p.next
 	if !operations[n.Operation].makesHome || p.o.Witnessed || p.backingOff || p.fresh() ||

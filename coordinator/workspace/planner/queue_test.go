@@ -108,7 +108,7 @@ func TestWaitingForAPlaceTakesNoTime(t *testing.T) {
 	}
 }
 
-// TestAPlaceInTheQueueInWords: a near place is exact, other places are rounded down.
+// TestAPlaceInTheQueueInWords: the number of jobs ahead is exact while it is small, and rounded down otherwise.
 func TestAPlaceInTheQueueInWords(t *testing.T) {
 	const why = "as many storage jobs run as may at once; "
 	for before, want := range map[int]struct {

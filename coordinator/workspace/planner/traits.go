@@ -6,7 +6,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// traits are the needs of an operation, and how it waits.
+// traits describe what an operation needs, and how it waits.
 type traits struct {
 	// timeout is the default limit without progress (SPEC 3).
 	timeout time.Duration

@@ -28,8 +28,8 @@ func (s stuck) String() string {
 	return fmt.Sprintf("%s, volume %q, archived %v, container %q, desired %s", s.reason, s.volume, s.archived, s.container, s.desired)
 }
 
-// possible reports whether the situation can occur. A container in use makes no sense without its volume, and RUNNING
-// in a conflict is on a volume that is not the row's.
+// possible reports whether the situation can occur. A container in use makes no sense without its volume, and a
+// workspace that is RUNNING in a conflict runs on a volume that is not the row's.
 func (s stuck) possible() bool {
 	switch {
 	case s.reason == "":

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// nameservers returns the name servers that the engine asks for a container, sorted by address: those of the first file
-// that names one outside the loopback network. The engine sends these questions from the container's own address. The
-// engine itself asks a server on the loopback network, so such a server needs no rule. The files are those that the
-// engine reads.
+// nameservers returns the name servers that the engine asks on behalf of a container, sorted by address. They are those
+// in the first file that names one outside the loopback network. The engine sends these questions from the container's
+// own address. The engine itself asks a server on the loopback network, so such a server needs no rule. The files are
+// those that the engine reads.
 func nameservers(files ...string) []netip.Addr {
 	for _, name := range files {
 		f, err := os.Open(name)

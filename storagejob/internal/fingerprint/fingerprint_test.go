@@ -57,8 +57,8 @@ func of(t *testing.T, dir string) (sum string) {
 	return sum
 }
 
-// grow creates a tree of files, folders and links in dir, with at least as many of each as there are changes to it. It
-// returns their paths by kind.
+// grow creates a tree of files, folders and links in dir, with at least as many of each kind as there are changes for
+// that kind. It returns their paths by kind.
 func grow(t *testing.T, dir string, random *rand.Rand) (files, folders, links []string) {
 	t.Helper()
 	folders = []string{dir}

@@ -42,8 +42,8 @@ func (a *Archive) Download(ctx context.Context) (*Download, error) {
 // Size returns the archive's size in bytes, as the store announced it.
 func (d *Download) Size() int64 { return d.size }
 
-// open requests the archive from the current byte on. All requests after the first name the object's ETag: if the
-// archive was replaced meanwhile, the store refuses, so that the two are never mixed.
+// open requests the archive from the current byte on. Every request but the first contains the object's ETag: if the
+// archive was replaced meanwhile, the store refuses, so that two archives are never mixed.
 func (d *Download) open() error {
 	ctx, cancel := context.WithCancel(d.ctx)
 	in := &s3.GetObjectInput{Bucket: &d.a.bucket, Key: &d.a.key}

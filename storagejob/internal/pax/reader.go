@@ -31,8 +31,8 @@ type Reader struct {
 func NewReader(r io.Reader) *Reader { return &Reader{src: source{r: r}} }
 
 // Next advances to the next entry and returns its header, which is valid until the next call. The header's size
-// includes holes; its PAXRecords may lack those whose values are in other fields. At the end of the stream Next returns
-// io.EOF.
+// includes holes; its PAXRecords may lack records whose values are in other fields. At the end of the stream Next
+// returns io.EOF.
 func (r *Reader) Next() (*tar.Header, error) {
 	if r.err != nil {
 		return nil, r.err

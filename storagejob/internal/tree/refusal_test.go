@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/attrs"
 )
 
-// TestWhatIsTheTargetsFault lists the kernel errors that do not speak against the archive, and whether another archive
+// TestWhatIsTheTargetsFault lists the kernel errors for which the archive is not to blame, and whether another archive
 // would be accepted.
 func TestWhatIsTheTargetsFault(t *testing.T) {
 	for errno, byContent := range map[unix.Errno]bool{

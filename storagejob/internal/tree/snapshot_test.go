@@ -87,8 +87,8 @@ func (s *snapshots) entry(parent int, child, name string) {
 	s.lines[name] = fmt.Sprintf("%s links %d", line, st.Nlink)
 }
 
-// contentOf returns a checksum of an open file. It covers every block that is not all zeros, and its offset, so that a
-// terabyte of holes is fast.
+// contentOf returns a checksum of an open file. It covers every block that is not all zeros, with its offset, so that a
+// terabyte of holes takes no time.
 func contentOf(t testing.TB, fd int, size int64) []byte {
 	t.Helper()
 	const block = 4096

@@ -93,8 +93,8 @@ func populate(t testing.TB, dir string) {
 // capability is cap_net_raw=ep as the kernel stores it.
 var capability = []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// acl returns a POSIX ACL in the kernel's form. The owner and the mask get the permissions owner; the group, others and
-// the user uid get rest.
+// acl returns a POSIX ACL in the kernel's form. The owner and the mask get the permissions in owner; the group, others
+// and the user with the id uid get those in rest.
 func acl(owner, rest byte, uid uint16) []byte {
 	entry := func(tag, perm byte, id uint32) []byte {
 		return []byte{tag, 0, perm, 0, byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}
