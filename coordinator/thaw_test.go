@@ -33,7 +33,7 @@ func (f *thawed) Thaw(_ context.Context, id workspace.ID) error {
 	return f.err
 }
 
-// leaderless returns a pool of a database without a leader, which would change the rows of a test.
+// leaderless returns a pool of a database that has no leader, because a leader would change the rows of a test.
 func leaderless(t *testing.T, database string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), database)

@@ -27,10 +27,10 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 // Protection is what the garbage collector must know about a workspace (SPEC 7).
 type Protection struct {
 	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over Unhealthy,
-	// which protects everything, including what a deleted workspace has until then. A workspace is Unhealthy if
-	// policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is pending, whichever archive
-	// that concerns. It is also Unhealthy if the current archive is damaged or may be: an older one may be the best
-	// that is left.
+	// which protects everything. As long as the deletion can be undone, Unhealthy also protects a deleted workspace. A
+	// workspace is Unhealthy if policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is
+	// pending, whichever archive that concerns. It is also Unhealthy if the current archive is damaged or may be: an
+	// older one may be the best that is left.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making one.
 	ArchiveKey, ArchiveOpID string

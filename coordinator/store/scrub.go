@@ -49,8 +49,8 @@ func (s *Store) RequestScrub(ctx context.Context) error {
 	return nil
 }
 
-// RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it was not read since the request,
-// and if it is suspected, it has been so for at least the given time. ok is false when there is none.
+// RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it was not read since the request.
+// If it is suspected, it has been so for at least the given time. ok is false when there is none.
 func (s *Store) RequestedArchive(ctx context.Context, suspected time.Duration) (a Archive, ok bool, err error) {
 	return one(s.archives(ctx, "looking for an archive that is to be read now", `
 		SELECT `+archiveColumns+` FROM archives a

@@ -41,7 +41,8 @@ const (
 	// runs is the condition for putting a workspace to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
-	// frozen is what the controller has observed: a workspace that should doze may not be frozen, or not yet.
+	// frozen is what the controller has observed: a workspace that should doze is possibly not frozen, or not frozen
+	// yet.
 	frozen = `(conditions #>> '{infra.dozing,status}') IS NOT DISTINCT FROM 'True'`
 	// dozing selects the workspaces whose memory can be freed without anyone noticing.
 	dozing = `doze_at IS NOT NULL AND ` + runs

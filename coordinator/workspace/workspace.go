@@ -170,8 +170,8 @@ func (w *Workspace) MarkUnreadable(err error) {
 	w.Waiting = InternalError(err, w.UpdatedAt)
 }
 
-// Dozes reports whether the workspace dozes: its container is frozen and should stay so. A workspace with DozeAt may
-// not be frozen yet, or its engine cannot freeze it.
+// Dozes reports whether the workspace dozes: its container is frozen and should stay so. A workspace with DozeAt is not
+// necessarily frozen: that may not have happened yet, or its engine cannot freeze it.
 func (w Workspace) Dozes() bool {
 	return w.Phase == PhaseRunning && !w.DozeAt.IsZero() && w.Conditions.True(Dozing)
 }

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, getenv func(string) string) (contra
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 	defer cancel()
 	for i, folder := range args {
-		// The remaining time is shared equally: one large home must not take the time for the others.
+		// The remaining time is shared equally: one large home must not use up the time of the others.
 		share, done := ctx, func() {}
 		if end, ok := ctx.Deadline(); ok {
 			share, done = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(args)-i))

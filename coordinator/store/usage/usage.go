@@ -142,7 +142,7 @@ const (
 	firstMonday = `date_trunc('week', (@from::date + 6)::timestamp)::date`
 	lastMonday  = `date_trunc('week', @to::date::timestamp)::date`
 
-	// awakeSQL selects the causes of open spans awake that are not part of any day yet.
+	// awakeSQL selects the causes of open awake spans that are not part of any day yet.
 	awakeSQL = `
 		SELECT w.id AS workspace_id, w.owner_user_id, day, 'RUNNING' AS phase, 0 AS micros, 0 AS byte_micros, (sums ->> 'input')::bigint AS input,
 			(sums ->> 'requests')::bigint AS requests, (sums ->> 'work')::bigint AS work, (sums ->> 'keep_awake')::bigint AS keep_awake

@@ -190,7 +190,7 @@ func TestLostWhileInError(t *testing.T) {
 	}
 }
 
-// TestDeletedOnlyWhenNothingIsLeft: resources that meet no condition still exist.
+// TestDeletedOnlyWhenNothingIsLeft: resources that make no condition true still exist.
 func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	for name, o := range map[string]workspace.Observation{
 		"a volume that was not restored": {Volume: homeVolume, Archive: workspace.Absent},

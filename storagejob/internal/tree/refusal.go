@@ -90,8 +90,8 @@ func damage(err error, parent int, name string) error {
 	return err
 }
 
-// holds reports whether an open folder lists exactly this name. Opening the name would not tell: a file system that
-// folds names also finds others by it.
+// holds reports whether an open folder lists exactly this name. Opening the name would not tell, because a file system
+// that folds names also finds similar names by it.
 func holds(folder int, name string) bool {
 	fd, err := unix.Openat(folder, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
