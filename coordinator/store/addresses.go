@@ -101,9 +101,6 @@ FROM fence WHERE a.pool = $4 AND a.slot = $5 AND a.workspace_id = $3`
 // DropAddress takes an address back from the workspace because another container has it. The address is
 // quarantined as if it had been used.
 func (s *Store) DropAddress(ctx context.Context, f postgres.Fence, id workspace.ID, pool string, slot int64) error {
-	_, err := s.pool.Exec(ctx, dropAddressSQL, f.Lock, f.Epoch, string(id), pool, slot)
-	if err != nil {
-		return fmt.Errorf("giving back the address of workspace %s: %w", id, err)
-	}
-	return nil
+	_, err := s.Exec(ctx, "giving back the address of workspace "+string(id), dropAddressSQL, f.Lock, f.Epoch, string(id), pool, slot)
+	return err
 }

@@ -64,21 +64,17 @@ func (s *Store) AddArchives(ctx context.Context, found []Archive) error {
 	for i, a := range found {
 		ids[i], keys[i], sizes[i], dates[i] = string(a.WorkspaceID), a.Key, a.Size, a.CreatedAt
 	}
-	if _, err := s.pool.Exec(ctx, addArchivesSQL, ids, keys, sizes, dates); err != nil {
-		return fmt.Errorf("recording archives: %w", err)
-	}
-	return nil
+	_, err := s.Exec(ctx, "recording archives", addArchivesSQL, ids, keys, sizes, dates)
+	return err
 }
 
 // RemoveArchives removes the rows of archives that are about to be deleted.
 func (s *Store) RemoveArchives(ctx context.Context, keys []string) error {
 	// The key begins with the workspace's id, by which the rows are found.
-	if _, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "removing deleted archives", `
 		DELETE FROM archives a USING unnest($1::text[]) AS gone (key)
-		WHERE a.workspace_id = split_part(gone.key, '/', 1)::uuid AND a.key = gone.key`, keys); err != nil {
-		return fmt.Errorf("removing deleted archives: %w", err)
-	}
-	return nil
+		WHERE a.workspace_id = split_part(gone.key, '/', 1)::uuid AND a.key = gone.key`, keys)
+	return err
 }
 
 const suspectSQL = `SELECT ` + archiveColumns + ` FROM archives a WHERE a.suspected_at < now() - $1::interval
@@ -172,15 +168,12 @@ type Check struct {
 // Nothing is written, and recorded is false, if the epoch is no longer f's, if the archive was deleted, or if a
 // restore or a job has read all of it in the meantime.
 func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
-	tag, err := s.pool.Exec(ctx, checkedSQL, postgres.Args{
+	n, err := s.Exec(ctx, "recording the verification of archive "+a.Key, checkedSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(a.WorkspaceID), "key": a.Key, "took": c.Took,
 		"damage": postgres.NullText(c.Damage), "unknown": c.Unknown, "missing": c.Missing,
 		"size": c.Size, "sha256": postgres.NullText(c.SHA256),
 	})
-	if err != nil {
-		return false, fmt.Errorf("recording the verification of archive %s: %w", a.Key, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }
 
 // ArchiveHealth describes the current archives of all workspaces that are not deleted.
@@ -194,19 +187,14 @@ type ArchiveHealth struct {
 }
 
 // ArchiveHealth computes the health of the archives. It reads every workspace, so call it rarely.
-func (s *Store) ArchiveHealth(ctx context.Context) (h ArchiveHealth, err error) {
-	err = s.pool.QueryRow(ctx, `
-		SELECT count(*), count(*) FILTER (WHERE w.archive_damage IS NOT NULL),
-			count(*) FILTER (WHERE w.archive_verified_at IS NULL),
+func (s *Store) ArchiveHealth(ctx context.Context) (ArchiveHealth, error) {
+	return postgres.SelectOne(ctx, s.DB, "reading the state of the archives", postgres.RowToStruct[ArchiveHealth], `
+		SELECT count(*) AS current, count(*) FILTER (WHERE w.archive_damage IS NOT NULL) AS damaged,
+			count(*) FILTER (WHERE w.archive_verified_at IS NULL) AS unverified,
 			COALESCE(GREATEST(now() - min(COALESCE(w.archive_verified_at, a.created_at, w.created_at)), interval '0'),
-				interval '0')
+				interval '0') AS oldest
 		FROM workspaces w LEFT JOIN archives a ON a.workspace_id = w.id AND a.key = w.archive_key
-		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`,
-	).Scan(&h.Current, &h.Damaged, &h.Unverified, &h.Oldest)
-	if err != nil {
-		return ArchiveHealth{}, fmt.Errorf("reading the state of the archives: %w", err)
-	}
-	return h, nil
+		WHERE w.archive_key IS NOT NULL AND w.deleted_at IS NULL`)
 }
 
 // revertSQL decides and writes in one statement, like updateSQL. A dozing workspace runs again afterwards, so
@@ -245,13 +233,9 @@ SELECT outcome FROM decision`
 // [Store.Update].
 func (s *Store) Revert(ctx context.Context, v Viewer, id workspace.ID, r workspace.Revert, l Limits) (
 	workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, revertSQL, postgres.Args{
+	return s.change(ctx, "going back to archive "+r.Key, true, id, revertSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "revert": r, "cause": v.Through,
 		"by": audit.Of(ctx), "origin": tracing.Origin(ctx), "if_revision": v.IfRevision,
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("going back to archive %s: %w", r.Key, err)
-	}
-	return w, outcome, nil
 }

@@ -73,13 +73,9 @@ func (s *Store) keepAwake(ctx context.Context, v Viewer, id workspace.ID, d time
 	if limits != nil {
 		l = *limits
 	}
-	w, outcome, err := s.change(ctx, limits != nil, id, keepAwakeSQL, postgres.Args{
+	return s.change(ctx, fmt.Sprintf("keeping workspace %s awake", id), limits != nil, id, keepAwakeSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "for": d, "input": input, "cause": v.Through,
 		"takes_place": limits != nil, "per_user": l.PerUser, "global": l.Global, "by": audit.Of(ctx),
 		"if_revision": v.IfRevision,
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("keeping workspace %s awake: %w", id, err)
-	}
-	return w, outcome, nil
 }

@@ -91,10 +91,8 @@ func (s *Store) Count(ctx context.Context) (Counts, error) {
 	if rows <= manyCounts {
 		return c, nil
 	}
-	if _, err := s.pool.Exec(ctx, addUpSQL); err != nil {
-		return c, fmt.Errorf("adding up the counts of workspaces: %w", err)
-	}
-	return c, nil
+	_, err = s.Exec(ctx, "adding up the counts of workspaces", addUpSQL)
+	return c, err
 }
 
 func (s *Store) countKinds(ctx context.Context) ([]kindCount, error) {

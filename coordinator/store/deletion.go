@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -44,15 +43,12 @@ SELECT outcome FROM decision`
 // not deleted yet the outcome is then [Forbidden]. It returns [ErrNotFound] like [Store.Update]; otherwise the
 // outcome is [Changed], [Busy], [Stale] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
-	_, outcome, err := s.change(ctx, false, id, deleteSQL, postgres.Args{
+	_, outcome, err := s.change(ctx, "deleting workspace "+string(id), false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
 		"if_revision": v.IfRevision,
 		"by":          audit.Of(ctx), "origin": tracing.Origin(ctx),
 	})
-	if err != nil {
-		return "", fmt.Errorf("deleting workspace %s: %w", id, err)
-	}
-	return outcome, nil
+	return outcome, err
 }
 
 // undeleteSQL undoes a deletion while its archive job waits for external resources, but during no other step of
@@ -90,15 +86,11 @@ SELECT outcome FROM decision`
 // workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
 	workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, undeleteSQL, postgres.Args{
+	return s.change(ctx, "undeleting workspace "+string(id), true, id, undeleteSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces,
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "cause": v.Through,
 		"by": audit.Of(ctx), "origin": tracing.Origin(ctx), "if_revision": v.IfRevision,
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("undeleting workspace %s: %w", id, err)
-	}
-	return w, outcome, nil
 }
 
 // undeletable is the condition of the index workspaces_undeletable.

@@ -199,17 +199,13 @@ func (s *Store) Update(ctx context.Context, v Viewer, id workspace.ID, e Edit, l
 		desired = postgres.NullText(*e.Desired)
 	}
 	running := e.Desired != nil && *e.Desired == workspace.DesiredRunning
-	w, outcome, err := s.change(ctx, running, id, updateSQL, postgres.Args{
+	return s.change(ctx, "changing workspace "+string(id), running, id, updateSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "all": v.All, "user": postgres.NullText(v.UserID),
 		"cause": v.Through, "desired": desired, "input": e.Input, "asked": e.Asked,
 		"name": e.Name, "description": e.Description, "memo": e.Memo, "image_ref": e.ImageRef,
 		"favourite":   e.Favourite,
 		"if_revision": v.IfRevision, "origin": tracing.Origin(ctx), "by": audit.Of(ctx), "fields": e.fields(),
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("changing workspace %s: %w", id, err)
-	}
-	return w, outcome, nil
 }
 
 const createSQL = `
@@ -243,7 +239,7 @@ SELECT outcome FROM decision`
 // for that user. With any outcome but [Changed], nothing was written.
 func (s *Store) Create(ctx context.Context, w workspace.Workspace, through audit.Through, l Limits) (
 	workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, w.ID, createSQL, postgres.Args{
+	return s.change(ctx, "creating a workspace", true, w.ID, createSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "workspaces": l.Workspaces, "cause": through,
 		"id": string(w.ID), "owner": w.OwnerID, "name": w.Name, "desired": string(cmp.Or(w.DesiredState, workspace.DesiredRunning)),
 		"description": postgres.NullText(w.Description), "memo": postgres.NullText(w.Memo),
@@ -251,10 +247,6 @@ func (s *Store) Create(ctx context.Context, w workspace.Workspace, through audit
 		"instance_backend": w.InstanceBackend, "storage_backend": w.StorageBackend,
 		"home_store_key": w.ID.VolumeName(), "origin": tracing.Origin(ctx), "by": audit.Of(ctx),
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("creating a workspace: %w", err)
-	}
-	return w, outcome, nil
 }
 
 // expireStandbySQL changes the desired state if the condition still holds.
@@ -272,13 +264,10 @@ SELECT FROM written`
 // the meantime. The history names through as the cause, and why as the reason unless it is empty.
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through audit.Through, why string) (
 	bool, error) {
-	tag, err := s.pool.Exec(ctx, expireStandbySQL, postgres.Args{
+	n, err := s.Exec(ctx, "expiring workspace "+string(id), expireStandbySQL, postgres.Args{
 		"id": string(id), "ttl": ttl, "cause": through, "message": postgres.NullText(why),
 	})
-	if err != nil {
-		return false, fmt.Errorf("expiring workspace %s: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }
 
 // sleepSQL puts a workspace to sleep if nothing changed since the decision.
@@ -297,13 +286,10 @@ SELECT FROM written`
 // is empty.
 func (s *Store) Sleep(ctx context.Context, id workspace.ID, ttl time.Duration, unusedSince time.Time, why string) (
 	bool, error) {
-	tag, err := s.pool.Exec(ctx, sleepSQL, postgres.Args{
+	n, err := s.Exec(ctx, fmt.Sprintf("putting workspace %s to sleep", id), sleepSQL, postgres.Args{
 		"id": string(id), "ttl": ttl, "unused_since": unusedSince, "message": postgres.NullText(why),
 	})
-	if err != nil {
-		return false, fmt.Errorf("putting workspace %s to sleep: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }
 
 // sleepForMemorySQL puts a workspace to sleep if it still dozes.
@@ -320,11 +306,8 @@ SELECT FROM written`
 // [Store.LongestDozing], and reports whether it did. The history names through as the cause and why as the
 // reason.
 func (s *Store) SleepForMemory(ctx context.Context, id workspace.ID, through audit.Through, why string) (bool, error) {
-	tag, err := s.pool.Exec(ctx, sleepForMemorySQL, postgres.Args{
+	n, err := s.Exec(ctx, fmt.Sprintf("putting workspace %s to sleep to free memory", id), sleepForMemorySQL, postgres.Args{
 		"id": string(id), "cause": through, "message": postgres.NullText(why),
 	})
-	if err != nil {
-		return false, fmt.Errorf("putting workspace %s to sleep to free memory: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }

@@ -29,13 +29,10 @@ SELECT FROM written`
 // Doze lets the workspace doze if it still runs, was not used after unusedSince, and is neither busy nor kept
 // awake. It reports whether it did; it does not if that would exceed the limits.
 func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
-	tag, err := s.pool.Exec(ctx, dozeSQL, postgres.Args{
+	n, err := s.Exec(ctx, fmt.Sprintf("letting workspace %s doze", id), dozeSQL, postgres.Args{
 		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
 	})
-	if err != nil {
-		return false, fmt.Errorf("letting workspace %s doze: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }
 
 // unmade selects the dozes that began longer than @limit ago and whose containers are still not frozen.
@@ -60,11 +57,8 @@ func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]work
 // EndDozes ends all dozes, as when dozing is switched off. A workspace that has kept its place resumes; any other goes
 // to STANDBY: see [Limited].
 func (s *Store) EndDozes(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "ending what dozes", `
 		WITH written AS (UPDATE workspaces SET doze_at = NULL WHERE doze_at IS NOT NULL RETURNING id, desired_state)
 		INSERT INTO workspace_history (workspace_id, kind, cause) SELECT id, 'thawed', 'ttl' FROM written WHERE desired_state = 'RUNNING'`)
-	if err != nil {
-		return fmt.Errorf("ending what dozes: %w", err)
-	}
-	return nil
+	return err
 }

@@ -41,16 +41,13 @@ func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.
 		return nil
 	}
 	// The rows are locked in the order of their ids, so that two concurrent calls cannot deadlock.
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, fmt.Sprintf("writing the last access of %d workspaces", len(ages)), `
 		WITH used AS (`+usedSQL+` FOR UPDATE OF w)
 		UPDATE workspaces w SET last_access_at = GREATEST(w.last_access_at, used.at),
 			last_input_at = GREATEST(w.last_input_at, used.input_at)
 		FROM used WHERE w.id = used.id`,
 		usedArgs(ages, inputs)...)
-	if err != nil {
-		return fmt.Errorf("writing the last access of %d workspaces: %w", len(ages), err)
-	}
-	return nil
+	return err
 }
 
 // expiredStandby is the condition of expiry in STANDBY. The TTL runner finds workspaces with it, and

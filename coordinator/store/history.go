@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -130,9 +129,5 @@ const trimHistorySQL = `
 // TrimHistory deletes at most limit transitions that are older than olderThan, the oldest first, and returns
 // how many it deleted.
 func (s *Store) TrimHistory(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	tag, err := s.pool.Exec(ctx, trimHistorySQL, olderThan, limit)
-	if err != nil {
-		return 0, fmt.Errorf("trimming the history: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return s.Exec(ctx, "trimming the history", trimHistorySQL, olderThan, limit)
 }

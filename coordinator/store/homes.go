@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,14 +49,11 @@ WHERE w.id = @id AND w.phase IN ('STANDBY', 'RUNNING') AND w.deleted_at IS NULL
 // SaveHome writes the size of the home of a workspace that has one, and reports whether it did. It does not if
 // a newer size is known or the epoch is no longer f's. The size is one of the controller's columns (SPEC 4).
 func (s *Store) SaveHome(ctx context.Context, f postgres.Fence, id workspace.ID, h workspace.HomeSize) (bool, error) {
-	tag, err := s.pool.Exec(ctx, saveHomeSQL, postgres.Args{
+	n, err := s.Exec(ctx, "saving the size of the home of workspace "+string(id), saveHomeSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(id),
 		"bytes": h.Bytes, "files": h.Files, "at_least": h.AtLeast, "measured_at": h.MeasuredAt,
 	})
-	if err != nil {
-		return false, fmt.Errorf("saving the size of the home of workspace %s: %w", id, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, err
 }
 
 // LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than asleep, are meant to
@@ -87,12 +83,9 @@ type Leaving struct {
 }
 
 // LeavingDisk returns the homes on their way from the disk to archives.
-func (s *Store) LeavingDisk(ctx context.Context) (l Leaving, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT count(*), COALESCE(sum(home_bytes), 0)::bigint FROM workspaces
+func (s *Store) LeavingDisk(ctx context.Context) (Leaving, error) {
+	return postgres.SelectOne(ctx, s.DB, "counting the workspaces that are being archived", postgres.RowToStruct[Leaving], `
+		SELECT count(*) AS workspaces, COALESCE(sum(home_bytes), 0)::bigint AS bytes FROM workspaces
 		WHERE watched AND phase = 'STANDBY' AND desired_state = 'ARCHIVED' AND deleted_at IS NULL
-			AND waiting->>'reason' IS DISTINCT FROM $1`, workspace.WaitArchiveFailed).Scan(&l.Workspaces, &l.Bytes)
-	if err != nil {
-		return l, fmt.Errorf("counting the workspaces that are being archived: %w", err)
-	}
-	return l, nil
+			AND waiting->>'reason' IS DISTINCT FROM $1`, workspace.WaitArchiveFailed)
 }

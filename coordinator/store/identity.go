@@ -67,11 +67,8 @@ func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity s
 			SET identity = excluded.identity, recorded_at = now(), found = NULL, found_at = NULL, accepted = NULL
 			WHERE i.identity = $2`
 	}
-	tag, err := s.pool.Exec(ctx, sql, string(r), from, identity)
-	if err != nil {
-		return false, fmt.Errorf("recording the identity of the %s: %w", r, err)
-	}
-	return tag.RowsAffected() == 1, nil
+	n, err := s.Exec(ctx, "recording the identity of the "+string(r), sql, string(r), from, identity)
+	return n == 1, err
 }
 
 // FoundIdentity records that an identity other than the recorded one was seen, so that every process knows. An
@@ -84,17 +81,15 @@ func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) err
 		sql, args = `UPDATE system_identity SET found = NULL, found_at = NULL, accepted = NULL WHERE resource = $1`,
 			args[:1]
 	}
-	if _, err := s.pool.Exec(ctx, sql, args...); err != nil {
-		return fmt.Errorf("recording what the %s was found to be: %w", r, err)
-	}
-	return nil
+	_, err := s.Exec(ctx, fmt.Sprintf("recording what the %s was found to be", r), sql, args...)
+	return err
 }
 
 // AcceptIdentity accepts the identity that was found and shown to an administrator. The leader adopts it when
 // it next sees it. It returns [ErrNothingToAccept] if another identity has been found since, or the recorded
 // one again.
 func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) error {
-	tag, err := s.pool.Exec(ctx, `
+	accepted, err := s.Exec(ctx, "accepting the identity of the "+string(r), `
 		WITH accepted AS (
 			UPDATE system_identity SET accepted = found WHERE resource = @resource AND found = @found
 			RETURNING resource, identity, found
@@ -102,11 +97,8 @@ func (s *Store) AcceptIdentity(ctx context.Context, r Resource, found string) er
 		`+audit.OfSystem+`'system.accept', jsonb_build_object('resource', resource, 'expected', identity,
 			'accepted', found) FROM accepted`,
 		postgres.Args{"resource": string(r), "found": found, "by": audit.Of(ctx)})
-	if err != nil {
-		return fmt.Errorf("accepting the identity of the %s: %w", r, err)
-	}
-	if tag.RowsAffected() == 0 {
+	if err == nil && accepted == 0 {
 		return ErrNothingToAccept
 	}
-	return nil
+	return err
 }

@@ -65,15 +65,15 @@ func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func()
 
 // change sends the lock (if counts: the change may count against the limits), the statement, and a query of the
 // row. They are one implicit transaction in one round trip. Each statement has its own snapshot, so the limits
-// are counted after every earlier holder of the lock has committed.
-func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql string, args postgres.Args) (
+// are counted after every earlier holder of the lock has committed. doing begins the errors.
+func (s *Store) change(ctx context.Context, doing string, counts bool, id workspace.ID, sql string, args postgres.Args) (
 	w workspace.Workspace, outcome Outcome, err error,
 ) {
 	batch := &pgx.Batch{}
 	if counts {
 		done, err := s.countRunning(ctx, batch)
 		if err != nil {
-			return w, "", err
+			return w, "", fmt.Errorf("%s: %w", doing, err)
 		}
 		defer done()
 		batch.Queue(`SELECT FROM workspaces WHERE id = $1 FOR UPDATE`, string(id)) // so that the snapshot holds what the last writer did
@@ -91,7 +91,10 @@ func (s *Store) change(ctx context.Context, counts bool, id workspace.ID, sql st
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = postgres.ErrNotFound
 	}
-	return w, outcome, err
+	if err != nil {
+		return w, outcome, fmt.Errorf("%s: %w", doing, err)
+	}
+	return w, outcome, nil
 }
 
 // Limited is a store for background writers: the controller, the TTL runner and the recording of activity. If
@@ -170,11 +173,11 @@ func (s Limited) EndDozes(ctx context.Context) error {
 func (s Limited) endEach(ctx context.Context, ids []workspace.ID, cause audit.Through) error {
 	for _, id := range ids {
 		l := s.Limits()
-		_, _, err := s.change(ctx, true, id, endDozeSQL, postgres.Args{
+		_, _, err := s.change(ctx, "ending the doze of workspace "+string(id), true, id, endDozeSQL, postgres.Args{
 			"id": string(id), "per_user": l.PerUser, "global": l.Global, "cause": cause,
 		})
 		if err != nil && !errors.Is(err, postgres.ErrNotFound) {
-			return fmt.Errorf("ending the doze of workspace %s: %w", id, err)
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -10,11 +9,8 @@ import (
 // SetPageActivity records how the workspace's pages tell people from automated requests. It writes nothing if
 // that is known already, or if the workspace does not exist.
 func (s *Store) SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "recording the page activity of workspace "+string(id), `
 		UPDATE workspaces SET page_activity = $2 WHERE id = $1 AND page_activity IS DISTINCT FROM $2`,
 		string(id), string(activity))
-	if err != nil {
-		return fmt.Errorf("recording the page activity of workspace %s: %w", id, err)
-	}
-	return nil
+	return err
 }

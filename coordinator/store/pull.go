@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -30,12 +29,8 @@ SELECT CASE WHEN EXISTS (SELECT FROM written) THEN 'changed' ELSE 'unchanged' EN
 // attempt. The requested attempt is named id. RetryPull returns the workspace afterwards. The outcome is [Unchanged],
 // and nothing was written, if the workspace is not waiting for an attempt.
 func (s *Store) RetryPull(ctx context.Context, v Viewer, id workspace.ID, attempt string) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, false, id, retryPullSQL, postgres.Args{
+	return s.change(ctx, "trying again to pull the image of workspace "+string(id), false, id, retryPullSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "if_revision": v.IfRevision,
 		"recovery": workspace.Recovery{ID: attempt, Choice: workspace.RecoverRetry}, "origin": tracing.Origin(ctx), "by": audit.Of(ctx),
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("trying again to pull the image of workspace %s: %w", id, err)
-	}
-	return w, outcome, nil
 }

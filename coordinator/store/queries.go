@@ -2,8 +2,9 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -94,9 +95,5 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 // CountWorkspaces counts all rows, deleted ones included. An empty table next to a full bucket is the wrong
 // database (SPEC 7).
 func (s *Store) CountWorkspaces(ctx context.Context) (int64, error) {
-	var n int64
-	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM workspaces`).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting workspaces: %w", err)
-	}
-	return n, nil
+	return postgres.SelectOne(ctx, s.DB, "counting workspaces", pgx.RowTo[int64], `SELECT count(*) FROM workspaces`)
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/codehub/gateway/coordinator/audit"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -56,15 +55,11 @@ WHERE EXISTS (SELECT FROM workspaces WHERE id = @id)`
 func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from workspace.ErrorReason,
 	r workspace.Recovery, l Limits,
 ) (workspace.Workspace, Outcome, error) {
-	w, outcome, err := s.change(ctx, true, id, recoverSQL, postgres.Args{
+	return s.change(ctx, "recovering workspace "+string(id), true, id, recoverSQL, postgres.Args{
 		"per_user": l.PerUser, "global": l.Global, "id": string(id), "reason": string(from), "recovery": r,
 		"cause": v.Through, "user": postgres.NullText(v.UserID), "by": audit.Of(ctx), "origin": tracing.Origin(ctx),
 		"if_revision": v.IfRevision,
 	})
-	if err != nil {
-		return w, outcome, fmt.Errorf("recovering workspace %s: %w", id, err)
-	}
-	return w, outcome, nil
 }
 
 const failedSQL = `SELECT id FROM workspaces

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/audit"
@@ -37,16 +36,13 @@ func (s *Store) Scrub(ctx context.Context) (Scrub, error) {
 // RequestScrub asks the leader to read back all of these archives now. Earlier requests that are still open
 // stay as they are: nothing is read twice.
 func (s *Store) RequestScrub(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "asking to read archives back", `
 		WITH requested AS (
 			UPDATE archives a SET requested_at = now() WHERE requested_at IS NULL AND `+ofWorkspace+` RETURNING key
 		)
 		`+audit.OfSystem+`'system.scrub', jsonb_build_object('archives', (SELECT count(*) FROM requested))`,
 		postgres.Args{"by": audit.Of(ctx)})
-	if err != nil {
-		return fmt.Errorf("asking to read archives back: %w", err)
-	}
-	return nil
+	return err
 }
 
 // RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it was not read since the request.

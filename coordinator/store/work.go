@@ -123,10 +123,8 @@ func (s *Store) Announce(ctx context.Context, f postgres.Fence, ttl time.Duratio
 			busy[i] = postgres.NullText(string(text))
 		}
 	}
-	if _, err := s.pool.Exec(ctx, announceSQL, postgres.Args{
+	_, err := s.Exec(ctx, fmt.Sprintf("announcing when %d workspaces go to sleep", len(all)), announceSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "ttl": ttl, "ids": ids, "used_at": used, "busy": busy, "sleep_at": sleep,
-	}); err != nil {
-		return fmt.Errorf("announcing when %d workspaces go to sleep: %w", len(all), err)
-	}
-	return nil
+	})
+	return err
 }

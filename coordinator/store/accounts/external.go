@@ -70,16 +70,13 @@ func (s *Store) SetRole(ctx context.Context, id, role string) error {
 	if err := PeopleOnly(ctx); err != nil {
 		return err
 	}
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "changing a user's role", `
 		WITH changed AS (
 			UPDATE users SET role = @role WHERE id = @id AND role <> @role RETURNING id, username, role
 		)
 		`+audit.OfUsers+`'user.role', jsonb_build_object('role', role) FROM changed`,
 		postgres.Args{"id": id, "role": role, "by": audit.Of(ctx)})
-	if err != nil {
-		return fmt.Errorf("changing a user's role: %w", err)
-	}
-	return nil
+	return err
 }
 
 // AddExternalSession is [Store.AddSession] for a user authenticated by another provider. providerSession is the
@@ -113,13 +110,12 @@ func (s *Store) AddExternalSession(ctx context.Context, userID, issuer, provider
 // SessionIssuer returns the provider through which a session was started; empty for a password or if the
 // session does not exist.
 func (s *Store) SessionIssuer(ctx context.Context, token TokenHash) (string, error) {
-	var issuer string
-	err := s.pool.QueryRow(ctx, `SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`,
-		token[:]).Scan(&issuer)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("reading the provider of a session: %w", err)
+	issuer, err := postgres.SelectOne(ctx, s.DB, "reading the provider of a session", pgx.RowTo[string],
+		`SELECT COALESCE(issuer, '') FROM sessions WHERE token_hash = $1`, token[:])
+	if errors.Is(err, postgres.ErrNotFound) {
+		return "", nil
 	}
-	return issuer, nil
+	return issuer, err
 }
 
 // EndExternalSessions ends the sessions of one sign-in at a provider, or of all sign-ins of the identity if

@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/codehub/gateway/coordinator/audit"
@@ -15,7 +14,7 @@ func (s *Store) OpenNamedSession(ctx context.Context, userID string, token Token
 	if err := PeopleOnly(ctx); err != nil {
 		return err
 	}
-	tag, err := s.pool.Exec(ctx, `
+	opened, err := s.Exec(ctx, "opening the session of a named user", `
 		WITH u AS (
 			SELECT id, username FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE
 		), s AS (
@@ -25,11 +24,8 @@ func (s *Store) OpenNamedSession(ctx context.Context, userID string, token Token
 		)
 		`+audit.OfUsers+`'user.sign_in', jsonb_build_object('issuer', 'caddy') FROM u`,
 		postgres.Args{"user": userID, "token": token[:], "ttl": ttl, "by": audit.Of(ctx).As(userID)})
-	if err == nil && tag.RowsAffected() == 0 {
-		err = postgres.ErrNotFound
+	if err == nil && opened == 0 {
+		return postgres.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("opening the session of a named user: %w", err)
-	}
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@ package accounts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -82,17 +81,14 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	if err := PeopleOnly(ctx); err != nil {
 		return err
 	}
-	_, err := s.pool.Exec(ctx, `
+	_, err := s.Exec(ctx, "ending a session", `
 		WITH gone AS (
 			DELETE FROM sessions WHERE token_hash = @token RETURNING user_id, parent_id
 		)
 		INSERT INTO audit_log (actor, user_id, user_name, action)
 		SELECT audit_actor(@by::jsonb || jsonb_build_object('kind', 'user', 'id', u.id)), u.id, u.username, 'user.sign_out'
 		FROM gone JOIN users u ON u.id = gone.user_id WHERE parent_id IS NULL`, postgres.Args{"token": token[:], "by": audit.Of(ctx)})
-	if err != nil {
-		return fmt.Errorf("ending a session: %w", err)
-	}
-	return nil
+	return err
 }
 
 // signedOut records in the audit that main sessions of users, the rows of ended, have ended.
@@ -109,7 +105,7 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	if err := PeopleOnly(ctx); err != nil {
 		return err
 	}
-	tag, err := s.pool.Exec(ctx, `
+	added, err := s.Exec(ctx, "writing a ticket", `
 		WITH expired AS (
 			DELETE FROM tickets WHERE ticket_hash IN (
 				SELECT ticket_hash FROM tickets WHERE expires_at < now()
@@ -120,13 +116,10 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 		FROM sessions s JOIN users u ON u.id = s.user_id JOIN workspaces w ON w.owner_user_id = u.id
 		WHERE s.token_hash = $1 AND s.parent_id IS NULL AND s.expires_at > now() AND u.disabled_at IS NULL
 			AND w.id = $2 AND w.deleted_at IS NULL`, token[:], string(id), ticket[:], ttl, browser[:])
-	if gone(err) || (err == nil && tag.RowsAffected() == 0) {
-		err = postgres.ErrNotFound
+	if gone(err) || err == nil && added == 0 {
+		return postgres.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("writing a ticket: %w", err)
-	}
-	return nil
+	return err
 }
 
 // RedeemTicket uses up the ticket and starts a session, with the given token, for the ticket's workspace. It returns

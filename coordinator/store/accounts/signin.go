@@ -67,12 +67,9 @@ func (s *Store) TouchSession(ctx context.Context, v Session, address string) err
 	if v.ParentID != "" {
 		id = v.ParentID
 	}
-	_, err := s.pool.Exec(ctx, `UPDATE sessions SET last_used_at = now(), address = COALESCE($2, address)
+	_, err := s.Exec(ctx, "recording the use of a session", `UPDATE sessions SET last_used_at = now(), address = COALESCE($2, address)
 		WHERE id = $1`, id, postgres.NullText(address))
-	if err != nil {
-		return fmt.Errorf("recording the use of a session: %w", err)
-	}
-	return nil
+	return err
 }
 
 // SignInCounter counts the failed sign-ins of one kind.
@@ -146,7 +143,7 @@ func (s *Store) Unlock(ctx context.Context, userID string, account [32]byte) (ad
 	if err := PeopleOnly(ctx); err != nil {
 		return 0, err
 	}
-	err = s.pool.QueryRow(ctx, `
+	return postgres.SelectOne(ctx, s.DB, "unlocking a user", pgx.RowTo[int], `
 		WITH forgotten AS (
 			DELETE FROM sign_in_failures WHERE account = @account RETURNING key
 		), counted AS (
@@ -154,11 +151,7 @@ func (s *Store) Unlock(ctx context.Context, userID string, account [32]byte) (ad
 		), audit AS (
 			`+audit.OfUsers+`'user.unlock', jsonb_build_object('addresses', n) FROM users, counted WHERE id = @user AND n > 0
 		)
-		SELECT n FROM counted`, postgres.Args{"account": account[:], "user": userID, "by": audit.Of(ctx)}).Scan(&addresses)
-	if err != nil {
-		return 0, fmt.Errorf("unlocking a user: %w", err)
-	}
-	return addresses, nil
+		SELECT n FROM counted`, postgres.Args{"account": account[:], "user": userID, "by": audit.Of(ctx)})
 }
 
 // seconds scans a number of seconds.

@@ -211,10 +211,7 @@ func (s *Store) EditUser(ctx context.Context, id string, c UserChange) (ended []
 // ReplaceHash replaces the hash old with another one of the same password, unless the password has changed in
 // the meantime. Sessions continue.
 func (s *Store) ReplaceHash(ctx context.Context, id, old, hash string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`,
+	_, err := s.Exec(ctx, "replacing a password hash", `UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2`,
 		id, old, hash)
-	if err != nil {
-		return fmt.Errorf("replacing a password hash: %w", err)
-	}
-	return nil
+	return err
 }

@@ -167,13 +167,9 @@ func (l *Log) Each(ctx context.Context, f Filter, do func(Entry) error) error {
 
 // Trim deletes at most limit entries that are older than olderThan, the oldest first, and returns how many.
 func (l *Log) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	tag, err := l.db.Pool().Exec(ctx, `
+	return l.db.Exec(ctx, "trimming the audit", `
 		DELETE FROM audit_log WHERE id IN (
 			SELECT id FROM audit_log WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2)`, olderThan, limit)
-	if err != nil {
-		return 0, fmt.Errorf("trimming the audit: %w", err)
-	}
-	return tag.RowsAffected(), nil
 }
 
 // Write writes an entry of the context's actor about something that does not change the database: a command in

@@ -2,7 +2,8 @@ package postgres
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Fence identifies the leader's term under which a write is made (SPEC 5).
@@ -16,11 +17,6 @@ type Fence struct {
 // Holds reports whether f's epoch is still the newest of its lock. This check precedes destructive actions
 // (SPEC 5); writes contain the fence themselves.
 func (db *DB) Holds(ctx context.Context, f Fence) (bool, error) {
-	var held bool
-	err := db.pool.QueryRow(ctx,
-		`SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2)`, f.Lock, f.Epoch).Scan(&held)
-	if err != nil {
-		return false, fmt.Errorf("checking the fence of %s: %w", f.Lock, err)
-	}
-	return held, nil
+	return SelectOne(ctx, db, "checking the fence of "+f.Lock, pgx.RowTo[bool],
+		`SELECT EXISTS (SELECT FROM system_locks WHERE lock_name = $1 AND epoch = $2)`, f.Lock, f.Epoch)
 }

@@ -52,6 +52,15 @@ func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToF
 	return found[0], nil
 }
 
+// Exec runs a statement that returns nothing, and returns how many rows it affected. doing begins its errors.
+func (db *DB) Exec(ctx context.Context, doing, sql string, args ...any) (rows int64, err error) {
+	tag, err := db.pool.Exec(ctx, sql, args...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	return tag.RowsAffected(), nil
+}
+
 // collect returns the readable rows, and the error of the last one that is left out.
 func collect[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args []any) (
 	out []T, left, err error) {

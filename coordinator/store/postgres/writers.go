@@ -73,27 +73,22 @@ func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 // WriterFlushed records that all use seen by this process up to a time age ago is in Redis or in PostgreSQL, and that
 // the process will have written again within due.
 func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
-	_, err := db.pool.Exec(ctx, writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
-	if err != nil {
-		return fmt.Errorf("recording that the activity is written: %w", err)
-	}
-	return nil
+	_, err := db.Exec(ctx, "recording that the activity is written", writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
+	return err
 }
 
 // WriterGone records that this process has ended and has written everything.
 func (db *DB) WriterGone(ctx context.Context) error {
-	if _, err := db.pool.Exec(ctx, `DELETE FROM activity_writers WHERE instance = $1`, db.instance); err != nil {
-		return fmt.Errorf("recording that this process writes no more activity: %w", err)
-	}
-	return nil
+	_, err := db.Exec(ctx, "recording that this process writes no more activity", `DELETE FROM activity_writers WHERE instance = $1`, db.instance)
+	return err
 }
 
 // Writers returns the processes that record activity. It first deletes those that have written nothing for a
 // day.
 func (db *DB) Writers(ctx context.Context) (Writers, error) {
 	const doing = "reading which processes have written their activity"
-	if _, err := db.pool.Exec(ctx, forgetWritersSQL); err != nil {
-		return Writers{}, fmt.Errorf("%s: %w", doing, err)
+	if _, err := db.Exec(ctx, doing, forgetWritersSQL); err != nil {
+		return Writers{}, err
 	}
 	rows, err := Select(ctx, db, doing, RowToStruct[struct {
 		Now time.Time

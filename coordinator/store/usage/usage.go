@@ -327,24 +327,18 @@ func (r *Report) addDay(row ofDay) {
 // Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When
 // it has deleted the last one, it merges the sums of all workspaces into one row for each day and phase.
 func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
-	tag, err := s.db.Pool().Exec(ctx, `
+	deleted, err := s.db.Exec(ctx, "trimming the usage", `
 		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (
 			SELECT workspace_id, day, phase FROM usage_days WHERE day < now() - $1::interval ORDER BY day LIMIT $2)`,
 		olderThan, limit)
-	if err != nil {
-		return 0, fmt.Errorf("trimming the usage: %w", err)
-	}
-	if tag.RowsAffected() == int64(limit) {
-		return tag.RowsAffected(), nil
+	if err != nil || deleted == int64(limit) {
+		return deleted, err
 	}
 	// Rows that are committed meanwhile stay next to the merged one.
-	_, err = s.db.Pool().Exec(ctx, `
+	_, err = s.db.Exec(ctx, "adding up the usage", `
 		WITH gone AS (
 			DELETE FROM usage_totals WHERE (day, phase) IN (SELECT day, phase FROM usage_totals GROUP BY day, phase HAVING count(*) > 1) RETURNING *)
 		INSERT INTO usage_totals SELECT day, phase, sum(days), sum(micros), sum(input_micros), sum(requests_micros), sum(work_micros), sum(keep_awake_micros)
 		FROM gone GROUP BY day, phase HAVING sum(days) <> 0`)
-	if err != nil {
-		return tag.RowsAffected(), fmt.Errorf("adding up the usage: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return deleted, err
 }
