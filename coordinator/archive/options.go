@@ -11,6 +11,7 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -130,14 +131,8 @@ func (o Options) checkCA() error {
 
 // orDefault returns the options with a default for every unset option.
 func (o Options) orDefault() Options {
-	if o.Region == "" {
-		o.Region = DefaultRegion
-	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.JobEndpoint == "" {
-		o.JobEndpoint = o.Endpoint
-	}
+	o.Region = cmp.Or(o.Region, DefaultRegion)
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.JobEndpoint = cmp.Or(o.JobEndpoint, o.Endpoint)
 	return o
 }

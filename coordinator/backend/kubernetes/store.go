@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"strings"
@@ -59,9 +60,7 @@ func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []netw
 		if list, err := b.api.Endpoints(ctx, namespace, service); err == nil {
 			told = foreign(list)
 		}
-		if namespace == "" {
-			namespace = b.api.Namespace()
-		}
+		namespace = cmp.Or(namespace, b.api.Namespace())
 		name = service + "." + namespace + ".svc"
 	}
 	if len(told) == 0 {

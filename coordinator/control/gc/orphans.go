@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,10 +31,7 @@ type OrphanTracker struct {
 
 // NewOrphanTracker returns the tracker under key; an empty key means [DefaultKey].
 func NewOrphanTracker(client redis.UniversalClient, key string) *OrphanTracker {
-	if key == "" {
-		key = DefaultKey
-	}
-	return &OrphanTracker{redis: client, key: key}
+	return &OrphanTracker{redis: client, key: cmp.Or(key, DefaultKey)}
 }
 
 // generation is the set of one cycle.

@@ -16,6 +16,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,24 +101,14 @@ type Options struct {
 
 // withDefaults returns the options with the default of every field that is not set.
 func (o Options) withDefaults() Options {
-	if o.Lock == "" {
-		o.Lock = DefaultLock
-	}
-	if o.LockID == 0 {
-		o.LockID = DefaultLockID
-	}
-	if o.Shards == 0 {
-		o.Shards = DefaultShards
-	}
+	o.Lock = cmp.Or(o.Lock, DefaultLock)
+	o.LockID = cmp.Or(o.LockID, DefaultLockID)
+	o.Shards = cmp.Or(o.Shards, DefaultShards)
 	if o.Node == "" {
 		o.Node, _ = os.Hostname() // an empty name is refused by Validate
 	}
-	if o.LeaseDuration == 0 {
-		o.LeaseDuration = DefaultLeaseDuration
-	}
-	if o.Settings.RetryInterval == 0 {
-		o.Settings.RetryInterval = DefaultRetryInterval
-	}
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, DefaultLeaseDuration)
+	o.Settings.RetryInterval = cmp.Or(o.Settings.RetryInterval, DefaultRetryInterval)
 	return o
 }
 

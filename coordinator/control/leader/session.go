@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,9 +145,7 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 		Idle:    max(lease/5, time.Second), Interval: time.Second, Count: max(int(lease/time.Second)-1, 1),
 		Unacknowledged: lease,
 	}).DialContext
-	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = 2 * lease
-	}
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 2*lease)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting for the leader's lock: %w", err)

@@ -12,6 +12,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,7 @@ type part struct {
 
 // NewBuffer returns an empty buffer that flushes to client. It does no I/O. The caller closes the client after Run has returned.
 func NewBuffer(client redis.UniversalClient, opts Options, log *zap.Logger) *Buffer {
-	if opts.Key == "" {
-		opts.Key = DefaultKey
-	}
+	opts.Key = cmp.Or(opts.Key, DefaultKey)
 	if opts.Idle <= 0 {
 		opts.Idle = DefaultIdle
 	}

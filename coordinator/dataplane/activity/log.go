@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -32,10 +33,7 @@ type Log struct {
 
 // NewLog returns the log under key; an empty key means [DefaultKey].
 func NewLog(client redis.UniversalClient, key string) *Log {
-	if key == "" {
-		key = DefaultKey
-	}
-	return &Log{redis: client, key: key}
+	return &Log{redis: client, key: cmp.Or(key, DefaultKey)}
 }
 
 // Reading is the content of Redis.

@@ -8,6 +8,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.TicketTTL, DefaultTicketTTL)
 	orDefault(&o.MaxCached, DefaultMaxCached)
 	orDefault(&o.MaxHashing, DefaultMaxHashing)
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o
 }
 

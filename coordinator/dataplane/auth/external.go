@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,9 +103,7 @@ func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, err
 // createExternal adds the user of an identity. If the name belongs to another user, the new one gets a number.
 func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, error) {
 	role := e.Role
-	if role == "" {
-		role = RoleUser
-	}
+	role = cmp.Or(role, RoleUser)
 	base := userNameFrom(e.Name)
 	for i := range nameAttempts {
 		name := base

@@ -61,17 +61,8 @@ type Service struct {
 // New returns a Service over st.
 func New(st *store.Store, o Options) *Service {
 	s := &Service{
-		store: st, instanceBackend: o.InstanceBackend, storageBackend: o.StorageBackend,
-		inventory: o.Inventory, metrics: o.Metrics, log: o.Logger,
-	}
-	if s.instanceBackend == "" {
-		s.instanceBackend = "docker"
-	}
-	if s.storageBackend == "" {
-		s.storageBackend = "docker"
-	}
-	if s.log == nil {
-		s.log = zap.NewNop()
+		store: st, instanceBackend: cmp.Or(o.InstanceBackend, "docker"), storageBackend: cmp.Or(o.StorageBackend, "docker"),
+		inventory: o.Inventory, metrics: o.Metrics, log: cmp.Or(o.Logger, zap.NewNop()),
 	}
 	s.SetLimits(o.Limits)
 	s.SetImages(launch.Catalog(nil).Default("", 0))

@@ -91,15 +91,11 @@ func Open(dsn string, o Options) (*DB, error) {
 	}
 	c := cfg.ConnConfig
 	c.Tracer = o.Tracer
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	limits := peerLimits
 	limits.Connect = c.ConnectTimeout
 	c.DialFunc = dialer.New(limits).DialContext
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "codehub"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "codehub")
 	declare(c.RuntimeParams)
 	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
 	// The limits are checked by the statement after the one that waits for the lock. That statement sees the commits of
@@ -133,9 +129,7 @@ func readTimesInUTC(_ context.Context, conn *pgx.Conn) error {
 
 // setDefault sets one of the server's time limits for the sessions of a client, unless the DSN does.
 func setDefault(params map[string]string, name string, d time.Duration) {
-	if params[name] == "" {
-		params[name] = strconv.FormatInt(d.Milliseconds(), 10)
-	}
+	params[name] = cmp.Or(params[name], strconv.FormatInt(d.Milliseconds(), 10))
 }
 
 // Close closes all connections of the pool. It waits for those in use.

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -103,21 +104,13 @@ type Options struct {
 // WithDefaults sets the default of every option that is not set. The rest of this package expects options with their
 // defaults.
 func (o Options) WithDefaults() Options {
-	if o.Port == 0 {
-		o.Port = DefaultPort
-	}
-	if o.JobImage == "" {
-		o.JobImage = DefaultJobImage
-	}
-	if o.Publish == "" {
-		o.Publish = PublishNone
-	}
+	o.Port = cmp.Or(o.Port, DefaultPort)
+	o.JobImage = cmp.Or(o.JobImage, DefaultJobImage)
+	o.Publish = cmp.Or(o.Publish, PublishNone)
 	if o.JobNetwork == "" && (!o.Egress.Active() || o.Publish == PublishLoopback) {
 		o.JobNetwork = DefaultJobNetwork
 	}
-	if o.PublishPorts == "" {
-		o.PublishPorts = DefaultPublishPorts
-	}
+	o.PublishPorts = cmp.Or(o.PublishPorts, DefaultPublishPorts)
 	return o
 }
 
