@@ -16,8 +16,8 @@ type S3 struct {
 }
 
 func newS3(m *Metrics) *S3 {
-	bytes := counters(m, s3Bytes)
-	return &S3{counters(m, s3Requests), histograms(m, s3RequestDuration), bytes.of("sent"), bytes.of("received")}
+	bytes := counters(m, "codehub_s3_bytes_total")
+	return &S3{counters(m, "codehub_s3_requests_total"), histograms(m, "codehub_s3_request_duration_seconds"), bytes.of("sent"), bytes.of("received")}
 }
 
 // Requested counts an attempt, by the name of the operation in the S3 API. status is the answer's, or 0 without
@@ -64,8 +64,8 @@ type Archives struct {
 
 func newArchives(m *Metrics) *Archives {
 	return &Archives{
-		collected: counters(m, gcArchives), uploads: counters(m, gcUploads).all[0],
-		read: counters(m, scrubArchives), bytes: counters(m, scrubBytes).all[0],
+		collected: counters(m, "codehub_gc_archives_total"), uploads: counters(m, "codehub_gc_aborted_uploads_total").all[0],
+		read: counters(m, "codehub_scrub_archives_total"), bytes: counters(m, "codehub_scrub_bytes_total").all[0],
 	}
 }
 

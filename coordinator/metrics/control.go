@@ -18,7 +18,7 @@ type Service struct {
 }
 
 func newService(m *Metrics) *Service {
-	return &Service{counters(m, desiredStateChanges), counters(m, wrongSleeps).all[0], counters(m, dozes).all[0]}
+	return &Service{counters(m, "codehub_desired_state_changes_total"), counters(m, "codehub_wrong_sleeps_total").all[0], counters(m, "codehub_dozes_total").all[0]}
 }
 
 // Desired counts a change.
@@ -45,7 +45,7 @@ func (s *Service) Dozed() {
 // Leader counts the terms of this process.
 type Leader struct{ terms prometheus.Counter }
 
-func newLeader(m *Metrics) *Leader { return &Leader{counters(m, leaderTerms).all[0]} }
+func newLeader(m *Metrics) *Leader { return &Leader{counters(m, "codehub_leader_terms_total").all[0]} }
 
 // Began counts a new term.
 func (l *Leader) Began() {
@@ -79,11 +79,11 @@ type Reconcile struct {
 
 func newReconcile(m *Metrics) *Reconcile {
 	return &Reconcile{
-		cycles: histograms(m, reconcileDuration), operations: histograms(m, operationDuration),
-		failures: counters(m, operationFailures), sensorErrors: counters(m, sensorErrors),
-		answers: gauges(m, sensorAnswered), actions: histograms(m, actuatorCallDuration),
-		actionErrors: counters(m, actuatorCallErrors), waited: histograms(m, actuatorWait).all[0],
-		archived: counters(m, archivedBytes).all[0],
+		cycles: histograms(m, "codehub_reconcile_duration_seconds"), operations: histograms(m, "codehub_operation_duration_seconds"),
+		failures: counters(m, "codehub_operation_failures_total"), sensorErrors: counters(m, "codehub_sensor_errors_total"),
+		answers: gauges(m, "codehub_sensor_last_answer_timestamp_seconds"), actions: histograms(m, "codehub_actuator_call_duration_seconds"),
+		actionErrors: counters(m, "codehub_actuator_call_errors_total"), waited: histograms(m, "codehub_actuator_wait_seconds").all[0],
+		archived: counters(m, "codehub_archived_bytes_total").all[0],
 	}
 }
 
@@ -149,7 +149,7 @@ type Cycles struct {
 }
 
 func newCycles(m *Metrics) *Cycles {
-	return &Cycles{histograms(m, cycleDuration), counters(m, cycleErrors), gauges(m, cycleDone)}
+	return &Cycles{histograms(m, "codehub_cycle_duration_seconds"), counters(m, "codehub_cycle_errors_total"), gauges(m, "codehub_cycle_last_success_timestamp_seconds")}
 }
 
 // Counting wraps work so that its runs are counted for a component, one of [components].

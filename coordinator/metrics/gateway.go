@@ -74,8 +74,8 @@ type Gateway struct {
 
 func newGateway(m *Metrics) *Gateway {
 	return &Gateway{
-		requests: counters(m, gatewayRequests), refused: counters(m, gatewayRefusals),
-		held: histograms(m, gatewayHold), webSockets: gauges(m, gatewayWebSockets).all[0],
+		requests: counters(m, "codehub_gateway_requests_total"), refused: counters(m, "codehub_gateway_refusals_total"),
+		held: histograms(m, "codehub_gateway_hold_duration_seconds"), webSockets: gauges(m, "codehub_gateway_websockets").all[0],
 	}
 }
 
@@ -124,7 +124,9 @@ func (s Signal) Person() bool { return s == ByNavigation || s == ByInput }
 // Activity counts signals of use. Its methods are safe for concurrent use, and those of a nil one do nothing.
 type Activity struct{ signals series[prometheus.Counter] }
 
-func newActivity(m *Metrics) *Activity { return &Activity{counters(m, activitySignals)} }
+func newActivity(m *Metrics) *Activity {
+	return &Activity{counters(m, "codehub_activity_signals_total")}
+}
 
 // Used counts a signal that has moved the time of the last use.
 func (a *Activity) Used(s Signal) {
@@ -137,7 +139,9 @@ func (a *Activity) Used(s Signal) {
 // nothing.
 type Events struct{ slow prometheus.Counter }
 
-func newEvents(m *Metrics) *Events { return &Events{counters(m, eventStreamsSlow).all[0]} }
+func newEvents(m *Metrics) *Events {
+	return &Events{counters(m, "codehub_event_streams_too_slow_total").all[0]}
+}
 
 // TooSlow counts a stream that was closed because its client lagged behind.
 func (e *Events) TooSlow() {

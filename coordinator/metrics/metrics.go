@@ -88,13 +88,13 @@ type Metrics struct {
 	Events    *Events
 
 	state     func() *State
-	recorded  [count]prometheus.Collector // nil for a metric that is read at a scrape
-	described [count]*prometheus.Desc
+	recorded  map[string]prometheus.Collector // by name, without what is read at a scrape
+	described [len(table)]*prometheus.Desc
 }
 
 // New returns metrics that are all zero. state is called at each scrape; it must not perform I/O.
 func New(state func() *State) *Metrics {
-	m := &Metrics{state: state}
+	m := &Metrics{state: state, recorded: make(map[string]prometheus.Collector)}
 	for i := range table {
 		m.described[i] = prometheus.NewDesc(table[i].Name, table[i].Help, table[i].names(), nil)
 	}
@@ -117,7 +117,7 @@ func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	for i := range table {
 		row := &table[i]
 		if row.read == nil {
-			m.recorded[i].Collect(c)
+			m.recorded[row.Name].Collect(c)
 			continue
 		}
 		if row.Leader && st.Leader == nil {
@@ -165,9 +165,9 @@ type vector[S any] interface {
 }
 
 // record creates all series of a metric, so that each is exported from the start, as 0.
-func record[S any](m *Metrics, id id, v vector[S]) series[S] {
-	m.recorded[id] = v
-	s := series[S]{labels: table[id].Labels}
+func record[S any](m *Metrics, row *Metric, v vector[S]) series[S] {
+	m.recorded[row.Name] = v
+	s := series[S]{labels: row.Labels}
 	var add func(values []string)
 	add = func(values []string) {
 		if len(values) == len(s.labels) {
@@ -182,19 +182,24 @@ func record[S any](m *Metrics, id id, v vector[S]) series[S] {
 	return s
 }
 
-func counters(m *Metrics, id id) series[prometheus.Counter] {
-	row := &table[id]
-	return record(m, id, prometheus.NewCounterVec(
+// rowOf returns the row of a recorded metric. A name that is not in the table panics when the program starts.
+func rowOf(name string) *Metric {
+	return &table[slices.IndexFunc(table[:], func(m Metric) bool { return m.Name == name })]
+}
+
+func counters(m *Metrics, name string) series[prometheus.Counter] {
+	row := rowOf(name)
+	return record(m, row, prometheus.NewCounterVec(
 		prometheus.CounterOpts{Name: row.Name, Help: row.Help}, row.names()))
 }
 
-func gauges(m *Metrics, id id) series[prometheus.Gauge] {
-	row := &table[id]
-	return record(m, id, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: row.Name, Help: row.Help}, row.names()))
+func gauges(m *Metrics, name string) series[prometheus.Gauge] {
+	row := rowOf(name)
+	return record(m, row, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: row.Name, Help: row.Help}, row.names()))
 }
 
-func histograms(m *Metrics, id id) series[prometheus.Observer] {
-	row := &table[id]
-	return record(m, id, prometheus.NewHistogramVec(
+func histograms(m *Metrics, name string) series[prometheus.Observer] {
+	row := rowOf(name)
+	return record(m, row, prometheus.NewHistogramVec(
 		prometheus.HistogramOpts{Name: row.Name, Help: row.Help, Buckets: row.buckets}, row.names()))
 }

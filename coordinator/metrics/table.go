@@ -16,115 +16,115 @@ var (
 const seconds, bytes = "seconds", "bytes"
 
 // table is the one table of all metrics. Metrics without read are recorded.
-var table = [count]Metric{
-	buildInfo: {
+var table = [...]Metric{
+	{
 		Name: "codehub_build_info", Kind: Gauge,
 		Labels: []Label{release, revision},
 		Help:   "1, with the release and the commit that the program was built from.",
 		read:   func(_ *State, tell tell) { tell(1, release.Values[0], revision.Values[0]) },
 	},
 
-	gatewayRequests: {
+	{
 		Name: "codehub_gateway_requests_total", Kind: Counter,
 		Labels: []Label{clients, outcomes},
 		Help:   "Requests for workspaces, by what became of them.",
 	},
-	gatewayRefusals: {
+	{
 		Name: "codehub_gateway_refusals_total", Kind: Counter,
 		Labels: []Label{clients, refusalReasons},
 		Help:   "Requests for workspaces that were refused, by the reason.",
 	},
-	gatewayHold: {
+	{
 		Name: "codehub_gateway_hold_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{clients}, buckets: ofWakes,
 		Help: "How long requests were held while their workspace was not ready.",
 	},
-	gatewayHeld: {
+	{
 		Name: "codehub_gateway_held_requests", Kind: Gauge,
 		Help: "Requests that are held now.",
 		read: func(s *State, tell tell) { tell(float64(s.Held)) },
 	},
-	gatewayHeldLimit: {
+	{
 		Name: "codehub_gateway_held_requests_limit", Kind: Gauge,
 		Help: "How many requests this process holds at most (max_held).",
 		read: func(s *State, tell tell) { tell(float64(s.HeldLimit)) },
 	},
-	gatewayWebSockets: {
+	{
 		Name: "codehub_gateway_websockets", Kind: Gauge,
 		Help: "WebSockets and other upgraded connections to workspaces that are open.",
 	},
-	activitySignals: {
+	{
 		Name: "codehub_activity_signals_total", Kind: Counter,
 		Labels: []Label{signals},
 		Help: "Signals that a workspace is used. Of those of one workspace within half a second, the first one " +
 			"counts.",
 	},
-	wakes: {
+	{
 		Name: "codehub_wakes_total", Kind: Counter,
 		Labels: []Label{clients, wokenIn, wakeEnds},
 		Help:   "Wake-ups that have ended, by who began them, the phase at the beginning, and how they ended.",
 	},
-	wakeDuration: {
+	{
 		Name: "codehub_wake_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{clients, wokenIn}, buckets: ofWakes,
 		Help: "How long wake-ups took until the application gave its first good answer.",
 	},
-	wakeStageDuration: {
+	{
 		Name: "codehub_wake_stage_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{clients, stages}, buckets: ofWakes,
 		Help: "How long each stage of wake-ups took that have ended with a good answer, without stages that were " +
 			"left out.",
 	},
-	wakesInProgress: {
+	{
 		Name: "codehub_wakes_in_progress", Kind: Gauge,
 		Help: "Wake-ups that are in progress.",
 		read: func(s *State, tell tell) { tell(float64(s.WakeUps)) },
 	},
-	eventStreams: {
+	{
 		Name: "codehub_event_streams", Kind: Gauge,
 		Help: "Event streams (SSE) that are open.",
 		read: func(s *State, tell tell) { tell(float64(s.Streams)) },
 	},
-	eventStreamsSlow: {
+	{
 		Name: "codehub_event_streams_too_slow_total", Kind: Counter,
 		Help: "Event streams that were closed because their client lagged behind.",
 	},
-	routes: {
+	{
 		Name: "codehub_routes", Kind: Gauge,
 		Help: "Workspaces in the route table of this process.",
 		read: func(s *State, tell tell) { tell(float64(s.Routes)) },
 	},
-	routesConfirmed: {
+	{
 		Name: "codehub_routes_confirmed", Kind: Gauge,
 		Help: "1 while PostgreSQL has confirmed the routes within their lease, else 0: then requests are held.",
 		read: func(s *State, tell tell) { tell(one(s.Confirmed)) },
 	},
 
-	workspaces: {
+	{
 		Name: "codehub_workspaces", Kind: Gauge, Leader: true,
 		Labels: []Label{phases},
 		Help:   "Workspaces by phase, up to a minute ago, without those that are deleted for good.",
 		read:   counted(phases, func(w *Workspaces) map[string]int64 { return w.Phases }),
 	},
-	workspacesInOperation: {
+	{
 		Name: "codehub_workspaces_in_operation", Kind: Gauge, Leader: true,
 		Labels: []Label{operations},
 		Help:   "Workspaces with an operation in progress, by the operation.",
 		read:   counted(operations, func(w *Workspaces) map[string]int64 { return w.Operations }),
 	},
-	workspacesWaiting: {
+	{
 		Name: "codehub_workspaces_waiting", Kind: Gauge, Leader: true,
 		Labels: []Label{waits},
 		Help:   "Workspaces that are without progress, by what they wait for.",
 		read:   counted(waits, func(w *Workspaces) map[string]int64 { return w.Waiting }),
 	},
-	workspacesInError: {
+	{
 		Name: "codehub_workspaces_in_error", Kind: Gauge, Leader: true,
 		Labels: []Label{errorReasons},
 		Help:   "Workspaces in the phase ERROR, by the reason.",
 		read:   counted(errorReasons, func(w *Workspaces) map[string]int64 { return w.Errors }),
 	},
-	workspacesDozing: {
+	{
 		Name: "codehub_workspaces_dozing", Kind: Gauge, Leader: true,
 		Help: "Workspaces that doze: RUNNING, with a frozen container, which keeps its memory.",
 		read: func(s *State, tell tell) {
@@ -133,43 +133,43 @@ var table = [count]Metric{
 			}
 		},
 	},
-	dozes: {
+	{
 		Name: "codehub_dozes_total", Kind: Counter,
 		Help: "Workspaces that began to doze because they were not used. How many containers were frozen and thawed, " +
 			"codehub_actuator_call_duration_seconds tells.",
 	},
-	desiredStateChanges: {
+	{
 		Name: "codehub_desired_state_changes_total", Kind: Counter,
 		Labels: []Label{desiredStates, causes},
 		Help: "Changes of desired states, by the new one and the cause. Those to STANDBY are the sleeps. Waking one that " +
 			"dozes counts as one to RUNNING.",
 	},
-	wrongSleeps: {
+	{
 		Name: "codehub_wrong_sleeps_total", Kind: Counter,
 		Help: "Workspaces that were put to sleep because they were not used, and were wanted again within a minute.",
 	},
-	operationDuration: {
+	{
 		Name: "codehub_operation_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{operations, operationEnds}, buckets: ofWork,
 		Help: "How long operations took, by their outcome. A postponed one waits for a server and is begun again.",
 	},
-	operationFailures: {
+	{
 		Name: "codehub_operation_failures_total", Kind: Counter,
 		Labels: []Label{operations, errorReasons},
 		Help:   "Operations that have failed, by the reason.",
 	},
 
-	shardsTotal: {
+	{
 		Name: "codehub_shards", Kind: Gauge,
 		Help: "Into how many shards the workspaces are divided (shards).",
 		read: func(s *State, tell tell) { tell(float64(s.Shards)) },
 	},
-	shardsLed: {
+	{
 		Name: "codehub_shards_led", Kind: Gauge,
 		Help: "Shards that this process leads. The sum over all processes is codehub_shards.",
 		read: func(s *State, tell tell) { tell(float64(len(s.Led))) },
 	},
-	leaderEpoch: {
+	{
 		Name: "codehub_leader_epoch", Kind: Gauge, Leader: true,
 		Labels: []Label{shards},
 		Help:   "The epoch of the term of each shard, which grows by one with each new leader.",
@@ -179,11 +179,11 @@ var table = [count]Metric{
 			}
 		},
 	},
-	leaderTerms: {
+	{
 		Name: "codehub_leader_terms_total", Kind: Counter,
 		Help: "Terms as a leader that this process has begun.",
 	},
-	internalFailures: {
+	{
 		Name: "codehub_internal_failures_total", Kind: Counter,
 		Labels: []Label{failed},
 		Help: "Panics of the program, and rows that it could not read, by what was affected: one workspace, a component that " +
@@ -194,27 +194,27 @@ var table = [count]Metric{
 			}
 		},
 	},
-	workspacesSetAside: {
+	{
 		Name: "codehub_workspaces_set_aside", Kind: Gauge, Leader: true,
 		Help: "Workspaces that the leader leaves as they are, because a step for them panics or their row cannot be read.",
 		read: func(s *State, tell tell) { tell(float64(s.Leader.SetAside)) },
 	},
-	reconcileDuration: {
+	{
 		Name: "codehub_reconcile_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{scopes}, buckets: ofQueries,
 		Help: "How long the controller took to observe workspaces and to save its decisions.",
 	},
-	sensorErrors: {
+	{
 		Name: "codehub_sensor_errors_total", Kind: Counter,
 		Labels: []Label{sensors},
 		Help:   "Questions of the controller that a server has not answered.",
 	},
-	sensorAnswered: {
+	{
 		Name: "codehub_sensor_last_answer_timestamp_seconds", Kind: Gauge, Unit: seconds,
 		Labels: []Label{sensors},
 		Help:   "When a server last answered the controller of this process, 0 if it never has.",
 	},
-	storageJobs: {
+	{
 		Name: "codehub_storage_jobs", Kind: Gauge, Leader: true,
 		Labels: []Label{turns},
 		Help:   "Storage jobs of the shards that this process leads, which run or wait for a place.",
@@ -223,12 +223,12 @@ var table = [count]Metric{
 			tell(float64(s.Leader.JobsWaiting), "waiting")
 		},
 	},
-	storageJobsLimit: {
+	{
 		Name: "codehub_storage_jobs_limit", Kind: Gauge, Leader: true,
 		Help: "How many storage jobs may run in the whole installation (max_jobs). Each leader tells it.",
 		read: func(s *State, tell tell) { tell(float64(s.Leader.JobsLimit)) },
 	},
-	actuatorCalls: {
+	{
 		Name: "codehub_actuator_calls", Kind: Gauge, Leader: true,
 		Labels: []Label{queues, turns},
 		Help: "Calls of the container backend that run or wait for their turn. Volumes are removed in a queue of " +
@@ -240,79 +240,79 @@ var table = [count]Metric{
 			}
 		},
 	},
-	actuatorWait: {
+	{
 		Name: "codehub_actuator_wait_seconds", Kind: Histogram, Unit: seconds,
 		buckets: ofQueries,
 		Help:    "How long calls of the container backend waited for their turn.",
 	},
-	actuatorCallDuration: {
+	{
 		Name: "codehub_actuator_call_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{actions}, buckets: ofQueries,
 		Help: "How long calls of the container backend took.",
 	},
-	actuatorCallErrors: {
+	{
 		Name: "codehub_actuator_call_errors_total", Kind: Counter,
 		Labels: []Label{actions},
 		Help:   "Calls of the container backend that have failed.",
 	},
-	cycleDuration: {
+	{
 		Name: "codehub_cycle_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{components}, buckets: ofWork,
 		Help: "How long the runs of a component took that works at an interval.",
 	},
-	cycleErrors: {
+	{
 		Name: "codehub_cycle_errors_total", Kind: Counter,
 		Labels: []Label{components},
 		Help:   "Runs of a component that works at an interval that have failed, at least in part.",
 	},
-	cycleDone: {
+	{
 		Name: "codehub_cycle_last_success_timestamp_seconds", Kind: Gauge, Unit: seconds,
 		Labels: []Label{components},
 		Help: "When a component that works at an interval last ran without an error in this process, 0 if it never " +
 			"has.",
 	},
 
-	archives: {
+	{
 		Name: "codehub_archives", Kind: Gauge, Leader: true,
 		Help: "Workspaces that have an archive.",
 		read: ofArchives(func(h *ArchiveHealth) float64 { return float64(h.Current) }),
 	},
-	archivesDamaged: {
+	{
 		Name: "codehub_archives_damaged", Kind: Gauge, Leader: true,
 		Help: "Workspaces whose current archive is known to be damaged or missing.",
 		read: ofArchives(func(h *ArchiveHealth) float64 { return float64(h.Damaged) }),
 	},
-	archivesUnverified: {
+	{
 		Name: "codehub_archives_unverified", Kind: Gauge, Leader: true,
 		Help: "Workspaces whose current archive was never read back.",
 		read: ofArchives(func(h *ArchiveHealth) float64 { return float64(h.Unverified) }),
 	},
-	archiveOldest: {
+	{
 		Name: "codehub_archive_oldest_verification_seconds", Kind: Gauge, Unit: seconds, Leader: true,
 		Help: "Time since the oldest verification of a current archive, or since an archive was made that was " +
 			"never verified.",
 		read: ofArchives(func(h *ArchiveHealth) float64 { return h.Oldest.Seconds() }),
 	},
-	archivedBytes: {
+	{
 		Name: "codehub_archived_bytes_total", Kind: Counter, Unit: bytes,
 		Help: "Size of the archives that storage jobs have made.",
 	},
-	scrubArchives: {
+	{
 		Name: "codehub_scrub_archives_total", Kind: Counter,
 		Labels: []Label{readBack},
 		Help:   "Archives that were read back to find damage, by what was found.",
 	},
-	scrubBytes: {
+	{
 		Name: "codehub_scrub_bytes_total", Kind: Counter, Unit: bytes,
 		Help: "Bytes of the archives that were read back.",
 	},
-	gcArchives: {
+	{
 		Name: "codehub_gc_archives_total", Kind: Counter,
 		Labels: []Label{collected},
 		Help: "Archives that the collector has deleted, has spared because they were needed again, or could not " +
 			"delete.",
 	},
-	gcFound: {
+	{
 		Name: "codehub_gc_last_cycle_archives", Kind: Gauge, Leader: true,
 		Labels: []Label{found},
 		Help: "Archives in the last cycle of the collector: all, and those that no workspace needs, are due, are " +
@@ -325,37 +325,37 @@ var table = [count]Metric{
 			}
 		},
 	},
-	gcUploads: {
+	{
 		Name: "codehub_gc_aborted_uploads_total", Kind: Counter,
 		Help: "Unfinished uploads that the collector has aborted.",
 	},
-	s3Requests: {
+	{
 		Name: "codehub_s3_requests_total", Kind: Counter,
 		Labels: []Label{s3Operations, s3Outcomes},
 		Help:   "Requests of this process to the object store, each attempt. Storage jobs have requests of their own.",
 	},
-	s3RequestDuration: {
+	{
 		Name: "codehub_s3_request_duration_seconds", Kind: Histogram, Unit: seconds,
 		Labels: []Label{s3Operations}, buckets: ofQueries,
 		Help: "How long the object store took to begin its answer.",
 	},
-	s3Bytes: {
+	{
 		Name: "codehub_s3_bytes_total", Kind: Counter, Unit: bytes,
 		Labels: []Label{directions},
 		Help:   "Bytes of the bodies of this process's requests to the object store, and of the answers.",
 	},
 
-	diskSize: {
+	{
 		Name: "codehub_homes_disk_size_bytes", Kind: Gauge, Unit: bytes, Leader: true,
 		Help: "Size of the disk of the homes, where the backend knows it.",
 		read: ofDisk(func(d *Disk, tell tell) { tell(float64(d.Total)) }),
 	},
-	diskFree: {
+	{
 		Name: "codehub_homes_disk_free_bytes", Kind: Gauge, Unit: bytes, Leader: true,
 		Help: "What is free of the disk of the homes.",
 		read: ofDisk(func(d *Disk, tell tell) { tell(float64(d.Free)) }),
 	},
-	diskMark: {
+	{
 		Name: "codehub_homes_disk_mark_passed", Kind: Gauge, Leader: true,
 		Labels: []Label{marks},
 		Help:   "1 while a mark of disk_pressure is passed: archive_at makes room, stop_at lets new homes wait.",
@@ -364,49 +364,49 @@ var table = [count]Metric{
 			tell(one(d.Full), "stop_at")
 		}),
 	},
-	databaseConnections: {
+	{
 		Name: "codehub_database_connections", Kind: Gauge,
 		Labels: []Label{connections},
 		Help:   "Connections of the pool to PostgreSQL.",
 		read:   func(s *State, tell tell) { s.Database.tell(tell) },
 	},
-	databaseConnectionsLimit: {
+	{
 		Name: "codehub_database_connections_limit", Kind: Gauge,
 		Help: "How many connections the pool to PostgreSQL has at most (pool_max_conns).",
 		read: func(s *State, tell tell) { tell(float64(s.Database.Limit)) },
 	},
-	databaseAcquires: {
+	{
 		Name: "codehub_database_acquires_total", Kind: Counter,
 		Help: "How often a connection was taken from the pool to PostgreSQL.",
 		read: func(s *State, tell tell) { tell(float64(s.Database.Acquired)) },
 	},
-	databaseWaits: {
+	{
 		Name: "codehub_database_acquire_waits_total", Kind: Counter,
 		Help: "How often none was free, so that one had to be waited for.",
 		read: func(s *State, tell tell) { tell(float64(s.Database.Waited)) },
 	},
-	databaseWait: {
+	{
 		Name: "codehub_database_acquire_wait_seconds_total", Kind: Counter, Unit: seconds,
 		Help: "How long connections to PostgreSQL were waited for, in all.",
 		read: func(s *State, tell tell) { tell(s.Database.Wait.Seconds()) },
 	},
-	databaseGivenUp: {
+	{
 		Name: "codehub_database_acquires_canceled_total", Kind: Counter,
 		Help: "How often waiting for a connection to PostgreSQL was given up.",
 		read: func(s *State, tell tell) { tell(float64(s.Database.GivenUp)) },
 	},
-	redisConnections: {
+	{
 		Name: "codehub_redis_connections", Kind: Gauge,
 		Labels: []Label{connections},
 		Help:   "Connections of the pool to Redis.",
 		read:   func(s *State, tell tell) { s.Redis.tell(tell) },
 	},
-	redisConnectionsLimit: {
+	{
 		Name: "codehub_redis_connections_limit", Kind: Gauge,
 		Help: "How many connections the pool to Redis has at most.",
 		read: func(s *State, tell tell) { tell(float64(s.Redis.Limit)) },
 	},
-	redisGivenUp: {
+	{
 		Name: "codehub_redis_acquire_timeouts_total", Kind: Counter,
 		Help: "How often the pool to Redis had no free connection in time.",
 		read: func(s *State, tell tell) { tell(float64(s.Redis.GivenUp)) },

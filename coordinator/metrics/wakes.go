@@ -42,7 +42,7 @@ type Wakes struct {
 }
 
 func newWakes(m *Metrics) *Wakes {
-	return &Wakes{counters(m, wakes), histograms(m, wakeDuration), histograms(m, wakeStageDuration)}
+	return &Wakes{counters(m, "codehub_wakes_total"), histograms(m, "codehub_wake_duration_seconds"), histograms(m, "codehub_wake_stage_duration_seconds")}
 }
 
 // WakeUp is a wake-up that has ended.
@@ -60,7 +60,7 @@ func (w *Wakes) Ended(u *WakeUp) {
 	if w == nil {
 		return
 	}
-	from := table[wakes].Labels[1].index(string(u.From))
+	from := wokenIn.index(string(u.From))
 	w.ended.at(int(u.Client), from, int(u.End)).Inc()
 	if u.End != WakeReady {
 		return
