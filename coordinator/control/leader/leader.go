@@ -32,6 +32,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/setting"
@@ -275,10 +276,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term
 			}
 			pause = again.NextBackOff()
 		}
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, pause) {
 			return nil
-		case <-time.After(pause):
 		}
 	}
 }

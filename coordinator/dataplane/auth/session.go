@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 	"github.com/codehub/gateway/coordinator/store/postgres"
@@ -235,13 +236,8 @@ func (s *sessions) resync() {
 		for s.resyncs.Load() == turn {
 			err := guard.Call(guard.Task, s.compare)
 			s.outage.Report(s.ctx, err)
-			if err == nil {
+			if err == nil || !periodic.Pause(s.ctx, retryAfter) {
 				return
-			}
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-time.After(retryAfter):
 			}
 		}
 	})

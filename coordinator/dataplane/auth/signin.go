@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/store/accounts"
 )
 
@@ -152,14 +153,10 @@ func (a *Auth) slowDown(ctx context.Context, address string, delay time.Duration
 
 // sleep waits, or returns the error of a context that ends earlier.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !periodic.Pause(ctx, d) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // takeBack takes back a counted attempt that ended with err, unless err says that the password was wrong. [Auth.startSession]

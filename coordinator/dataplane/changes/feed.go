@@ -37,6 +37,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/internal/workqueue"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
@@ -225,10 +226,8 @@ func (f *Feed) Run(ctx context.Context) error {
 				retry.Reset()
 				break
 			}
-			select {
-			case <-ctx.Done():
+			if !periodic.Pause(ctx, retry.NextBackOff()) {
 				return nil
-			case <-time.After(retry.NextBackOff()):
 			}
 		}
 	}

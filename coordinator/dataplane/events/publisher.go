@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store"
 )
@@ -163,10 +164,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 		}
 		p.outage.Report(ctx, err)
 		if err != nil {
-			select {
-			case <-ctx.Done():
+			if !periodic.Pause(ctx, retry.NextBackOff()) {
 				return nil
-			case <-time.After(retry.NextBackOff()):
 			}
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/store"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -71,10 +72,7 @@ func (t *Table) fill(ctx context.Context) {
 		if err == nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry.NextBackOff()):
-		}
+		periodic.Pause(ctx, retry.NextBackOff())
 	}
 	if ctx.Err() == nil && !t.loaded.Swap(true) {
 		close(t.loadedC)

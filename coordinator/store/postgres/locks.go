@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 )
 
 const (
@@ -154,11 +155,7 @@ func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duratio
 			limit = vacuumLimit
 		}
 		// Random pauses keep the processes that wait for the same lock apart.
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !periodic.Pause(ctx, pause/2+rand.N(pause)) {
 			return fmt.Errorf("%w: %s", ctx.Err(), wait)
 		}
 		pause = min(2*pause, longestPause)

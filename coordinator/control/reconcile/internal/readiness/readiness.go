@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
@@ -104,7 +105,7 @@ func (w *Watch) Run(ctx context.Context) {
 	defer w.Cancel()
 	began := time.Now()
 	var looked time.Time
-	if w.container.Ready && w.known == 0 && !rest(ctx, readyAfter) {
+	if w.container.Ready && w.known == 0 && !periodic.Pause(ctx, readyAfter) {
 		return
 	}
 	for ctx.Err() == nil {
@@ -126,18 +127,6 @@ func (w *Watch) Run(ctx context.Context) {
 			looked = time.Now()
 			w.set(r)
 		}
-		rest(ctx, min(max(age/10, probeMin), limit))
-	}
-}
-
-// rest waits, and reports false when ctx has ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+		periodic.Pause(ctx, min(max(age/10, probeMin), limit))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/codehub/gateway/coordinator/backend"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/wait"
 	"github.com/codehub/gateway/coordinator/workspace"
 )
@@ -262,7 +263,7 @@ func TestThePortsAreTriedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drops := func(ctx context.Context, _, address string) (net.Conn, error) {
 			if address != "10.0.0.2:8888" && address != "10.0.0.2:22" {
-				rest(ctx, dialLimit)
+				periodic.Pause(ctx, dialLimit)
 				return nil, errors.New("timeout")
 			}
 			c, _ := net.Pipe()

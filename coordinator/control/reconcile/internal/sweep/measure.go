@@ -12,6 +12,7 @@ import (
 
 	"github.com/codehub/gateway/coordinator/backend"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/logkey"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -35,10 +36,8 @@ func (s *Sweeper) Measure(ctx context.Context) {
 		"measuring homes works again")
 	for {
 		pause := s.Settings().MeasureInterval
-		select {
-		case <-ctx.Done():
+		if !periodic.Pause(ctx, pause/2+rand.N(pause)) {
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
 		select {
 		case <-ctx.Done():

@@ -20,6 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 	"github.com/codehub/gateway/coordinator/control/reconcile/internal/observation"
 	"github.com/codehub/gateway/coordinator/guard"
+	"github.com/codehub/gateway/coordinator/internal/periodic"
 	"github.com/codehub/gateway/coordinator/outage"
 	"github.com/codehub/gateway/coordinator/store/postgres"
 	"github.com/codehub/gateway/coordinator/workspace"
@@ -122,10 +123,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		if before > 0 {
 			pause = s.Settings().Interval / time.Duration(before)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		periodic.Pause(ctx, pause)
 	}
 }
 
