@@ -110,16 +110,12 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 func (g *Guard) Backend(ctx context.Context) error {
 	return g.run(ctx, &g.backendCheck, func(ctx context.Context) error {
 		return g.settle(ctx, store.ResourceBackend,
-			func(ctx context.Context, _ string, row store.Identity) (step, error) {
-				found, err := g.backend.Identity(ctx)
-				if err != nil {
-					return step{}, fmt.Errorf("reading the identity of the container backend: %w", err)
+			func(ctx context.Context, database string, row store.Identity) (step, error) {
+				s, err := g.lookAtBackend(ctx, database, row)
+				if err == nil && s.identity == "" {
+					err = errors.New("reading the identity of the container backend: it has none; use an engine that has one")
 				}
-				if found == "" {
-					return step{}, errors.New("reading the identity of the container backend: it has none; use an " +
-						"engine that has one")
-				}
-				return judgeBackend(row, found), nil
+				return s, err
 			})
 	})
 }
@@ -135,34 +131,38 @@ func (g *Guard) Bucket(ctx context.Context) error {
 // LookAtBucket returns a [*MismatchError] if the bucket is a different one, like [Guard.Bucket], but writes, records
 // and logs nothing. It returns nil for a bucket that does not exist or has no marker yet.
 func (g *Guard) LookAtBucket(ctx context.Context) error {
-	rows, err := g.store.Identities(ctx)
-	if err != nil {
-		return err
-	}
-	row := rows[store.ResourceBucket]
-	s, err := g.lookAtBucket(ctx, rows[store.ResourceDatabase].Identity, row)
-	if err == nil && s.do == refuse {
-		err = &MismatchError{Resource: store.ResourceBucket, Expected: row.Identity, Found: s.identity}
-	}
-	return err
+	return g.look(ctx, store.ResourceBucket, g.lookAtBucket)
 }
 
 // LookAtBackend returns a [*MismatchError] if the backend is a different one, like [Guard.Backend], but records and
 // logs nothing. It returns nil while none is recorded yet.
 func (g *Guard) LookAtBackend(ctx context.Context) error {
+	return g.look(ctx, store.ResourceBackend, g.lookAtBackend)
+}
+
+// look looks once, and takes no step.
+func (g *Guard) look(ctx context.Context, r store.Resource, look look) error {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {
 		return err
 	}
-	row := rows[store.ResourceBackend]
+	s, err := look(ctx, rows[store.ResourceDatabase].Identity, rows[r])
+	if err == nil && s.do == refuse {
+		err = &MismatchError{Resource: r, Expected: rows[r].Identity, Found: s.identity}
+	}
+	return err
+}
+
+// look reads an identity and judges it, given the identity of the database and the record.
+type look func(ctx context.Context, database string, row store.Identity) (step, error)
+
+// lookAtBackend is a [look] at the backend.
+func (g *Guard) lookAtBackend(ctx context.Context, _ string, row store.Identity) (step, error) {
 	found, err := g.backend.Identity(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the identity of the container backend: %w", err)
+		return step{}, fmt.Errorf("reading the identity of the container backend: %w", err)
 	}
-	if judgeBackend(row, found).do == refuse {
-		return &MismatchError{Resource: store.ResourceBackend, Expected: row.Identity, Found: found}
-	}
-	return nil
+	return judgeBackend(row, found), nil
 }
 
 // lookAtBucket reads the marker and judges it.
@@ -202,8 +202,7 @@ const attempts = 5
 
 // settle looks, and takes the resulting step, until nothing is left to do. Several processes may do this concurrently:
 // every write is conditional on the identity that was seen.
-func (g *Guard) settle(ctx context.Context, r store.Resource, look func(context.Context, string, store.Identity) (step,
-	error)) error {
+func (g *Guard) settle(ctx context.Context, r store.Resource, look look) error {
 	for range attempts {
 		// The record is read first: the answer must be the newer of the two.
 		rows, err := g.store.Identities(ctx)

@@ -10,13 +10,10 @@ import (
 
 // Limits bound the workspaces that run or have the desired state RUNNING, per user and in total (SPEC 5). Workspaces
 // bounds a user's workspaces that are not deleted, Dozing those that doze. Zero and negative values mean no limit.
-type Limits struct {
-	PerUser, Global, Workspaces int
-	Dozing                      DozingLimits
-}
+type Limits store.Limits
 
 // DozingLimits bound the dozing workspaces, per user and in total.
-type DozingLimits store.DozingLimits
+type DozingLimits = store.DozingLimits
 
 // Defaults of [Limits] (SPEC 5).
 const (
@@ -64,7 +61,7 @@ func (s *Service) Limits() Limits { return *s.limits.Load() }
 // LimitsOf returns the limits of a user: the user's own if set, otherwise the common ones.
 func (s *Service) LimitsOf(ctx context.Context, userID string) (Limits, error) {
 	l, err := s.store.LimitsOf(ctx, s.storeLimits(), userID, "")
-	return Limits{l.PerUser, l.Global, l.Workspaces, DozingLimits(l.Dozing)}, err
+	return Limits(l), err
 }
 
 // SetLimits changes the limits. It stops no running workspace.
@@ -76,7 +73,4 @@ func (s *Service) Limited() store.Limited {
 }
 
 // storeLimits returns the current limits in the form of package store.
-func (s *Service) storeLimits() store.Limits {
-	l := s.limits.Load()
-	return store.Limits{PerUser: l.PerUser, Global: l.Global, Workspaces: l.Workspaces, Dozing: store.DozingLimits(l.Dozing)}
-}
+func (s *Service) storeLimits() store.Limits { return store.Limits(*s.limits.Load()) }
