@@ -77,7 +77,7 @@ func (a *bareApplication) Seen() string {
 }
 
 // raw sends a request of alice's for a path of the workspace over a connection of its own, and returns the answer as it
-// came. Each of lines is a line of the header.
+// came. Each element of lines is a line of the header.
 func (s *gatewayServer) raw(method, path string, lines ...string) string {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.url[len("http://"):])

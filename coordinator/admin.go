@@ -40,7 +40,7 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 }
 
 // Collect runs a garbage collection now, or, if dry is set, only shows what one would do with the archives (SPEC 7). It
-// calls each with what becomes of an archive, and returns what [gc.Collect] returns.
+// calls each for every archive with what becomes of it, and returns what [gc.Collect] returns.
 func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error) {
 	return c.gc.Now(ctx, dry, each)
 }

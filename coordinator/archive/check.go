@@ -154,7 +154,7 @@ func (c *checking) list(ctx context.Context) error {
 		}
 	}
 	if len(left) > 0 {
-		// The next check can remove what remains now, and remove reports why.
+		// The next check can remove what remains now, and remove reports why it remains.
 		_, _ = c.Delete(ctx, left)
 	}
 	return nil

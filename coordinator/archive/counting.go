@@ -40,7 +40,7 @@ func (c countingClient) Do(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// countedBody counts the bytes that are read of an answer.
+// countedBody counts the bytes that are read from an answer.
 type countedBody struct {
 	io.ReadCloser
 	metrics *metrics.S3

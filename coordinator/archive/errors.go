@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ErrNoBucket says that the store answers but has no bucket of the configured name.
+// ErrNoBucket means that the store answers but has no bucket of the configured name.
 var ErrNoBucket = errors.New("the object store has no such bucket: check the setting s3 bucket, " +
 	"and whether the store's data folder is mounted")
 
@@ -101,8 +101,8 @@ func answer(err error) (code string, status int) {
 	return code, status
 }
 
-// classifyTransport is classify for a request without a complete answer. A network error is an outage, and transient. A
-// complete answer that cannot be understood is not.
+// classifyTransport does the work of classify for a request without a complete answer. A network error is an outage,
+// which is transient. A complete answer that cannot be understood is no outage.
 func classifyTransport(err error) (kind, error) {
 	if wrongTLS(err) {
 		return refusal, adviseTLS(err)

@@ -168,7 +168,7 @@ type signer struct {
 	err         error
 }
 
-// newSigner returns a signer whose signatures are valid for lifetime, or as long as the credentials.
+// newSigner returns a signer whose signatures are valid for lifetime, or only as long as the credentials.
 func (s *Store) newSigner(ctx context.Context, lifetime time.Duration) (*signer, error) {
 	credentials, err := s.client.Options().Credentials.Retrieve(ctx)
 	if err != nil {

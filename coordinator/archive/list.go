@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, page func([]Object) error) error {
 	return s.listBelow(ctx, "", page)
 }
 
-// listBelow is List for the keys that begin with folder.
+// listBelow does the same as List, for the keys that begin with folder.
 func (s *Store) listBelow(ctx context.Context, folder string, page func([]Object) error) error {
 	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{
 		Bucket: &s.opts.Bucket, Prefix: s.object(folder),

@@ -64,8 +64,8 @@ type Options struct {
 // bucketName matches the bucket names that S3 accepts.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// Validate reports everything that is wrong with the options at once. It does no I/O: wrong credentials show only in
-// the first request.
+// Validate reports in one error everything that is wrong with the options. It does no I/O: wrong credentials show only
+// in the first request.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(name, format string, args ...any) { errs = append(errs, setting.Errorf(name, format, args...)) }

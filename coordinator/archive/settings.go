@@ -77,7 +77,7 @@ func ReadKeys(recipients, identities string) (Keys, error) {
 	return k, errors.Join(errs...)
 }
 
-// Validate reports everything that is wrong with the settings at once.
+// Validate reports in one error everything that is wrong with the settings.
 func (s Settings) Validate() error {
 	var err error
 	if s.Verify != contract.VerifyFull && s.Verify != contract.VerifyChecksum {

@@ -32,7 +32,7 @@ func (s *Store) ListUploads(ctx context.Context, page func([]Upload) error) erro
 	return s.listUploads(ctx, "", page)
 }
 
-// listUploads is ListUploads for the keys that begin with key.
+// listUploads does the same as ListUploads, for the keys that begin with key.
 func (s *Store) listUploads(ctx context.Context, key string, page func([]Upload) error) error {
 	pages := s3.NewListMultipartUploadsPaginator(s.client, &s3.ListMultipartUploadsInput{
 		Bucket: &s.opts.Bucket, Prefix: s.object(key),

@@ -26,8 +26,8 @@ type Backend struct {
 	// pool's size is 0, the engine chooses addresses, and may reuse one immediately.
 	Addresses func(ctx context.Context) (Pool, error)
 
-	// Images are the engine's images. Nil means that the nodes pull images at a start, Containers and Jobs report the
-	// progress, and Start and StartJob never return a [MissingImageError].
+	// Images are the engine's images. Nil means that the nodes pull images at a start, that Containers and Jobs report
+	// the progress, and that Start and StartJob never return a [MissingImageError].
 	Images Images
 
 	// KeepIsolated applies the rules about what workspaces can reach, and reports whether they were in force before. An
@@ -63,8 +63,8 @@ type Backend struct {
 // Core is what every backend implements.
 //
 // Implementations MUST label every object that they create with the installation's id and the workspace's id. They MUST
-// neither list nor touch objects with another installation's label or none (SPEC 12.8). If such an object has a name
-// that they need, the error MUST name it; it is never a reason to delete the object.
+// neither list nor touch objects with another installation's label or without one (SPEC 12.8). If such an object has a
+// name that they need, the error MUST name it; it is never a reason to delete the object.
 //
 // Every method MUST be safe for concurrent use and MUST honour its context. Every actuator MUST be idempotent: called
 // again after a crash at any of its steps, it reaches the same result. An error whose cause is known carries a reason
@@ -83,9 +83,9 @@ type Core interface {
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 
 	// Identity returns the identity of the engine or cluster that answers now. It survives restarts, and no two engines
-	// have the same (SPEC 2). It is cheap enough to call after every listing, and MUST belong to the engine that
-	// answered the calls before it. When another engine answers at the address, it MAY fail with Unreachable for as
-	// long as it takes to be sure of that.
+	// have the same (SPEC 2). Identity is cheap enough to call after every listing, and its result MUST be that of the
+	// engine that answered the calls before it. When another engine answers at the address, Identity MAY fail with
+	// Unreachable for as long as it takes to be sure of that.
 	Identity(ctx context.Context) (string, error)
 
 	// Close releases connections. It changes no container, volume or job.
@@ -111,7 +111,7 @@ type Actuators interface {
 	// returns a [MissingImageError]. It returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete removes the container, if there is one, and keeps the volume. First it asks the container's programs to
-	// end, and gives them the time that the settings allow (SPEC 7), for which it thaws a frozen container. If the
+	// end, and gives them the time that the settings allow (SPEC 7). It thaws a frozen container for this. If the
 	// settings allow no time, it kills the container immediately.
 	Delete(ctx context.Context, id workspace.ID) error
 	// Provision creates an empty home volume labelled with its operation. If one exists with the same operation,

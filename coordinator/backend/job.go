@@ -91,7 +91,7 @@ func checkOwner(owner string) error {
 type JobEnd struct {
 	// Image is the image that it ran.
 	Image string
-	// ExitCode is one of the codes in package contract, or that of a signal.
+	// ExitCode is one of the codes in package contract, or the code of a signal.
 	ExitCode int
 	// OutOfMemory means that the kernel killed the job for its use of memory.
 	OutOfMemory bool
@@ -99,8 +99,8 @@ type JobEnd struct {
 	Stdout, Stderr []byte
 }
 
-// Signalled reports whether the exit code is that of a program that was killed or asked to end: by a person, the stop
-// of its engine, or a host without memory (SPEC 3).
+// Signalled reports whether the exit code is that of a program that was killed or asked to end: by a person, because
+// its engine stopped, or because its host ran out of memory (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
 // The exit codes of SIGKILL and SIGTERM, and of a container whose end the engine missed, because its host lost power or

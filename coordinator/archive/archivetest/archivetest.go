@@ -1,7 +1,7 @@
 // Package archivetest tests what every object store must do for archives, against several real stores. The callers of
 // the suite declare what a store cannot do, and that is tested, too: a limitation that no longer exists fails the test.
 //
-// It talks to the store like the coordinator and storage jobs, with Amazon's SDK, and owns none of their rules.
+// It talks to the store as the coordinator and storage jobs do, with Amazon's SDK, but owns none of their rules.
 // Programs must not import it.
 package archivetest
 

@@ -32,8 +32,8 @@ type Fixture interface {
 	// that. Its default image and job image run the program in testworkspace. Two backends of one installation behave
 	// like two processes.
 	New(t *testing.T, installation string) backend.Backend
-	// UnlabeledContainer and UnlabeledVolume create an object that has the name of the workspace's own, but no labels.
-	// The container mounts no volume.
+	// UnlabeledContainer and UnlabeledVolume create an object that has the name of the workspace's own object, but no
+	// labels. The container mounts no volume.
 	UnlabeledContainer(t *testing.T, id workspace.ID)
 	UnlabeledVolume(t *testing.T, id workspace.ID)
 	// ContainerExists, VolumeExists and JobCount search by name, not by label.

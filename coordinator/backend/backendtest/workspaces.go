@@ -133,7 +133,7 @@ func testStartConcurrently(t *testing.T, f Fixture) {
 	}
 }
 
-// missing fails the test unless err says that this image must be pulled.
+// missing fails the test unless err reports that this image must be pulled.
 func missing(t *testing.T, err error, image string) {
 	t.Helper()
 	var m *backend.MissingImageError
@@ -353,8 +353,8 @@ func testVolumeInUse(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testUnlabeledObjects checks that an object with the name of the workspace's own, but without labels, is neither used
-// nor removed: its owner is unknown.
+// testUnlabeledObjects checks that an object with the name of the workspace's own object, but without labels, is
+// neither used nor removed: its owner is unknown.
 func testUnlabeledObjects(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	wantNamed := func(what, name string, err error) {

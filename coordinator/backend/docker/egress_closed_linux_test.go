@@ -50,7 +50,7 @@ func (e *engine) hostNetwork(answer func(r *http.Request, body []byte) *http.Res
 	})
 }
 
-// unable are the ways in which an engine says that it does not support the rules. The second one is the kernel's own
+// unable are the ways in which an engine reports that it does not support the rules. The second one is the kernel's own
 // message.
 var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	"a plugin forbids it": func(r *http.Request, _ []byte) *http.Response {
@@ -64,8 +64,8 @@ var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	},
 }
 
-// TestNothingStartsBeforeTheRulesStand: the only exception is an engine that says itself that it does not support the
-// rules, with the setting auto.
+// TestNothingStartsBeforeTheRulesStand: the only exception, with the setting auto, is an engine that itself reports
+// that it does not support the rules.
 func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -120,7 +120,7 @@ func imageOf(c *container.InspectResponse) string {
 	return c.Config.Image
 }
 
-// outcomeOf returns how a job ended, without its kind and operation. gone means that its container was removed in the
+// outcomeOf returns how a job ended, but not its kind and operation. gone means that its container was removed in the
 // meantime. See [backend.Outcomes] for unreadable output.
 func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (
 	o workspace.Job, gone bool, err error) {

@@ -70,9 +70,9 @@ func (e *engine) aged() *atomic.Int64 {
 	return &by
 }
 
-// TestSandboxesTakeTurns: one sandbox is created at a time, first that of the workspace that went to sleep last; one
-// whose turn would come too late is not created. A start waits for its own workspace's sandbox if that is being
-// created, and for no other.
+// TestSandboxesTakeTurns: one sandbox is created at a time, and the one for the workspace that went to sleep last comes
+// first. A sandbox whose turn would come too late is not created. A start waits for its own workspace's sandbox if that
+// is being created, and for no other.
 func TestSandboxesTakeTurns(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, 2)

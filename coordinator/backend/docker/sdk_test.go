@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestOnlyTheseImportTheSDK: Docker's SDK is no longer developed and will be replaced. Only few packages may import it.
+// TestOnlyTheseImportTheSDK: Docker's SDK is no longer developed and will be replaced. Only a few packages may import
+// it.
 func TestOnlyTheseImportTheSDK(t *testing.T) {
 	const root = "../../.."
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {

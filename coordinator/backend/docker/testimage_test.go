@@ -26,7 +26,7 @@ func suiteImage(t testing.TB, api *client.Client) string {
 	return buildImage(t, api, "")
 }
 
-// sickImage is suiteImage with a health check that never passes.
+// sickImage does the same as suiteImage, but adds a health check that never passes.
 func sickImage(t testing.TB, api *client.Client) string {
 	t.Helper()
 	return buildImage(t, api, "HEALTHCHECK --interval=1s --timeout=5s --retries=1 CMD [\"/testworkspace\", \"sick\"]\n")

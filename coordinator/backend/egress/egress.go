@@ -55,7 +55,7 @@ type Lists struct {
 // Active reports whether the options require rules.
 func (o Options) Active() bool { return o.Enforce == EnforceAuto || o.Enforce == EnforceRequire }
 
-// Validate reports everything that is wrong with the options at once.
+// Validate reports in one error everything that is wrong with the options.
 func (o Options) Validate() error {
 	_, err := o.Lists()
 	switch o.Enforce {
@@ -67,7 +67,7 @@ func (o Options) Validate() error {
 	return err
 }
 
-// Lists parses the lists, and reports everything that is wrong with them at once.
+// Lists parses the lists, and reports in one error everything that is wrong with them.
 func (o Options) Lists() (Lists, error) {
 	var (
 		l    Lists

@@ -61,7 +61,7 @@ func (b *Backend) removeFinalizer(ctx context.Context, p *corev1.Pod) error {
 }
 
 // awaitGone returns once that deleted Pod is gone, and removes its finalizer when nothing of it runs any more. It waits
-// until [object.GoneLimit] after the grace period, and does not wait for a node that does not report.
+// until [object.GoneLimit] has passed after the grace period, but does not wait for a node that does not report.
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	var ended *corev1.Pod // as it was when it was released
 	lost := false

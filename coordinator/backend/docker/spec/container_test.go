@@ -26,8 +26,8 @@ func TestHostnameHasADomain(t *testing.T) {
 	}
 }
 
-// TestAWorkspaceHasNoRights: regardless of the image's declarations (a user, volumes, an entry point), a
-// workspace's container gets no capability, no device, no folder or socket of the host, and none of its namespaces.
+// TestAWorkspaceHasNoRights: regardless of the image's declarations (a user, volumes, an entry point), a workspace's
+// container gets no capability, no device, no folder or socket of the host, and none of the host's namespaces.
 func TestAWorkspaceHasNoRights(t *testing.T) {
 	const id = workspace.ID("0a1b2c3d-0000-4000-8000-000000000000")
 	for _, o := range []Options{{}, {Publish: PublishLoopback, MemoryBytes: 1 << 30, NanoCPUs: 1e9, PidsLimit: 10}} {

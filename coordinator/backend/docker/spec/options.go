@@ -84,7 +84,7 @@ type Options struct {
 	// StopGrace is how long the programs of a workspace have to end before its container is removed. 0 kills them
 	// immediately.
 	StopGrace time.Duration
-	// Egress says what workspaces can reach besides the internet.
+	// Egress defines what workspaces can reach besides the internet.
 	Egress egress.Options
 	// Warm is how many sleeping workspaces keep their network, the most recent ones first: their next container starts
 	// sooner. 0 means none.
@@ -120,8 +120,8 @@ var networkForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 // minMemory is the smallest limit that an engine accepts, in bytes.
 const minMemory = 6 << 20
 
-// Validate reports everything that is wrong with the options at once. It performs no I/O: a missing engine or image
-// shows only in use.
+// Validate reports in one error everything that is wrong with the options. It performs no I/O: a missing engine or
+// image shows only in use.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var errs []error

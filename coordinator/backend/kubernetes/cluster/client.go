@@ -150,7 +150,7 @@ func resource[T object, L runtime.Object](c *Client, client rest.Interface, name
 func (c *Client) Namespace() string { return c.settings.namespace }
 
 // Identity returns the uid of the namespace kube-system. Every new connection asks for it, so that Identity costs a
-// request only before the first connection. Identity returns that of the cluster that answered last: see package peer.
+// request only before the first connection. Identity belongs to the cluster that answered last: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the cluster for its identity"
 	id, err := c.watch.ID()

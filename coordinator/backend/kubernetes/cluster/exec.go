@@ -30,7 +30,7 @@ const (
 	channelClose  = 255 // the second byte is the channel to close
 )
 
-// inputPiece is the most input in one message, in bytes, as in Kubernetes' own client.
+// inputPiece is the maximum of input in one message, in bytes, as in Kubernetes' own client.
 const inputPiece = 32 << 10
 
 // maxMessage bounds a message from a command, in bytes. The cluster sends pieces of 32 KiB.

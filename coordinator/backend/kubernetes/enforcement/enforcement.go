@@ -154,7 +154,7 @@ func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	}
 }
 
-// hopeless returns why a Pod does not start until an administrator changes something, or "" if it may.
+// hopeless returns why a Pod cannot start until an administrator changes something, or "" if it may start without that.
 func hopeless(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") ||

@@ -53,8 +53,8 @@ type identity struct{ uid, gid int }
 // there as it is, and creates nothing below a path that is no folder.
 //
 // The engine treats an empty home in the same way for every container of the same image. So if nothing needed a change,
-// this process does not look again, unless the image expects folders: if the home is emptied, they make it root's
-// again.
+// this process does not look again, unless the image expects folders: if the home is emptied, such folders make it
+// belong to root again.
 //
 // A failure does no harm: the container starts on the home as it is, the next start tries again, and doctor names the
 // homes that cannot be written to. After a failure Own creates nothing more in the home, so that it is still empty at

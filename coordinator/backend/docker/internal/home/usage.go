@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// usageStart is how long a helper may take apart from counting.
+	// usageStart is how long a helper may take in addition to the time for counting.
 	usageStart = 30 * time.Second
 	// These are the helper's shares of the processor and the disk, where others have about 1000 each: the helper yields
 	// to workspaces and jobs.

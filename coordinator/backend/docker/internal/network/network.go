@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// LabelSubnet is the subnet of a network that was created with one. In such a network, this program chooses addresses;
-// in others, the engine does.
+// LabelSubnet holds the subnet of a network that was created with one. In such a network, this program chooses
+// addresses; in others, the engine does.
 const LabelSubnet = "codehub.subnet"
 
 // Network is the network of an installation. It remembers the network's id, so that a start need not look for it. It is

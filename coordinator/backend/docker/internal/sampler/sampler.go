@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// busyFileLimit is the size up to which the busy file's first line is read, and busyLineLimit how much of the line.
+	// busyFileLimit is the size up to which the busy file's first line is read, and busyLineLimit is how much of that
+	// line is read.
 	busyFileLimit = 64 << 10
 	busyLineLimit = 1 << 10
 )

@@ -28,7 +28,7 @@ const (
 	unfinished = 5 * time.Minute
 )
 
-// Sandboxes are an installation's sandboxes. They are safe for concurrent use, also by several processes.
+// Sandboxes are an installation's sandboxes. They are safe for concurrent use, even by several processes.
 type Sandboxes struct {
 	api  *engine.Client
 	opts spec.Options

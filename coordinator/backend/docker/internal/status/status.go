@@ -30,9 +30,9 @@ func Health(state container.ContainerState, status string) workspace.Health {
 	return ""
 }
 
-// Probed returns the health of a container that the engine calls unhealthy, from its probes. The engine does not probe
-// a paused container and calls it unhealthy, even after a thaw, until the next probe: by default half a minute. The
-// results from before the pause stay valid, so that no probe fails because of the pause.
+// Probed derives the health of a container that the engine calls unhealthy from the container's probes. The engine does
+// not probe a paused container and calls it unhealthy, even after a thaw, until the next probe: by default half a
+// minute. The results from before the pause stay valid, so that no probe fails because of the pause.
 func Probed(c *container.InspectResponse) workspace.Health {
 	h := c.State.Health
 	if h == nil {

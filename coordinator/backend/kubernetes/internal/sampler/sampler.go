@@ -114,9 +114,9 @@ func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command
 // lookHeader matches the line before each file that the script prints.
 var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
 
-// parseLook parses the output of lookScript. If the Pod's containers share a process namespace, process 1 is the Pod's
-// own, which reaps orphans; the application is then the first other process that the node started. Processes whose data
-// cannot be parsed have ended, or belong to another user.
+// parseLook parses the output of lookScript. If the Pod's containers share a process namespace, process 1 belongs to
+// the Pod itself and reaps orphans; the application is then the first other process that the node started. Processes
+// whose data cannot be parsed have ended, or belong to another user.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
 	out, inside, _ := bytes.Cut(out, []byte("\n==> inside <==\n"))
