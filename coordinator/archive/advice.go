@@ -34,8 +34,8 @@ func adviseOne(err error, remedy string) error {
 // advise adds advice for a person.
 func advise(err error, remedy string) error { return &refusedError{err: err, remedy: remedy} }
 
-// largestSkew is the clock difference from which a refusal is attributed to the clock. Stores accept 15 minutes, some
-// less.
+// largestSkew is the clock difference from which a refusal is attributed to the clock. Stores accept a difference of 15
+// minutes, some less.
 const largestSkew = 5 * time.Minute
 
 // wrongRegion are the codes for a signature, or a bucket, of a different region.

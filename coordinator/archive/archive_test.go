@@ -342,7 +342,7 @@ func TestTheEnvironmentOfAJob(t *testing.T) {
 		Endpoint: "http://127.0.0.1:9000", JobEndpoint: "http://store:9000", Region: "eu-west-1", Bucket: "bucket",
 		Prefix: "p/", AccessKey: "access", SecretKey: "secret", PathStyle: true,
 	}
-	// No credentials: engines show a container's environment to all their users.
+	// There are no credentials: engines show a container's environment to all their users.
 	want := []string{
 		"ARCHIVE_URL=s3://bucket/p/" + key, "AWS_ENDPOINT_URL_S3=http://store:9000", "AWS_REGION=eu-west-1",
 		"CODEHUB_GRANT=true", "CODEHUB_VERIFY=full", "S3_PATH_STYLE=true",

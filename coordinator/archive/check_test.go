@@ -191,7 +191,7 @@ func TestACAFileIsTrusted(t *testing.T) {
 }
 
 // TestAClockThatIsWrongIsCorrected: this machine's clock is years away from the store's. The SDK then signs by the date
-// of the store's answer, and so does the store when it signs addresses for others.
+// of the store's answer. The addresses for others are signed by it, too.
 func TestAClockThatIsWrongIsCorrected(t *testing.T) {
 	o := options(devenv.S3(t))
 	synctest.Test(t, func(t *testing.T) { // it is the year 2000 here

@@ -27,7 +27,7 @@ func (d *Docker) Look(ctx context.Context, id workspace.ID) (work.Sample, error)
 	return s, d.orFrozen(ctx, id, err)
 }
 
-// lookInside collects [work.Inside] by a command in the container. It returns nil if the command does not run there.
+// lookInside collects [work.Inside] with a command in the container. It returns nil if the command does not run there.
 func (d *Docker) lookInside(ctx context.Context, id workspace.ID, container string) *work.Inside {
 	ctx, cancel := context.WithTimeout(ctx, insideLimit)
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// TestInSandboxes runs the tests of what a workspace's container is and can reach with containers that have joined a
-// sandbox. The tests of the isolation of workspaces run each time. Of the others, a random third runs, or all with
-// [seed.All].
+// TestInSandboxes uses containers that have joined a sandbox. With these it runs the tests of what a workspace's
+// container is and can reach. The tests of the isolation of workspaces run each time. Of the others, a random third
+// runs, or all with [seed.All].
 func TestInSandboxes(t *testing.T) {
 	type sandboxed struct {
 		name string

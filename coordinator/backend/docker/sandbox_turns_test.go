@@ -167,7 +167,7 @@ func TestSandboxIsRenewed(t *testing.T) {
 }
 
 // TestSandboxesThatNobodyWillJoin are removed when a workspace goes to sleep: those of a workspace without a home,
-// those on another network, and those left half made. One that another process may be creating stays.
+// those on another network, and those left half made. A sandbox that another process may be creating stays.
 func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -208,7 +208,7 @@ func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 }
 
 // TestSandboxThatIsJoinedMeanwhile: one process removes the sandbox of a sleeping workspace, because the limit is
-// lower, while another one starts that workspace. In any order, the workspace runs, with a network that stays.
+// lower, while another one starts that workspace. Whatever the order, the workspace runs, with a network that stays.
 func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

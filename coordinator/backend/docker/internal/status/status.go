@@ -58,7 +58,7 @@ const defaultRetries = 3
 
 // Disrupted reports whether something outside the container ended it: an administrator who killed or stopped it, an
 // engine that was stopped, or a host that ran out of memory. A container that exceeds its own limit of memory ends by
-// itself. If the engine started only after the container had ended, its previous stop may have ended the container:
+// itself. If the engine started only after the container had ended, the engine's previous stop may have ended it:
 // programs that are asked to stop may exit with any code.
 func Disrupted(c *container.InspectResponse, engineSince time.Time) bool {
 	limited := c.HostConfig == nil || c.HostConfig.Memory > 0
@@ -81,8 +81,8 @@ func Cores(h *container.HostConfig) float64 {
 	return 0
 }
 
-// InUse returns the memory that a container uses, except for memory that the kernel may drop, as Docker's command line
-// does.
+// InUse returns the memory that a container uses, except for memory that the kernel may drop. Docker's command line
+// shows the same value.
 func InUse(m container.MemoryStats) int64 {
 	dropped, ok := m.Stats["total_inactive_file"] // cgroup v1
 	if !ok {
