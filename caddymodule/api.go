@@ -22,11 +22,10 @@ func init() {
 	caddy.RegisterModule(new(API))
 }
 
-// API serves everything of CodeHub that is not a workspace. These are the REST API and its
-// event stream below /api/v1, and the pages / and /login with their assets. Beside them are
-// the sign-in for workspaces on hosts of their own (/auth/ticket), /health, /health/ready
-// and /health/coordinator. Requests for workspaces and other paths go to the next handler.
-// When none of those behind answers, the answer for a path of the main site is 404.
+// API serves everything of CodeHub that is not a workspace. These are the REST API and its event stream below /api/v1,
+// and the pages / and /login with their assets. Beside them are the sign-in for workspaces on hosts of their own
+// (/auth/ticket), /health, /health/ready and /health/coordinator. Requests for workspaces and other paths go to the
+// next handler. If no later handler answers, a path of the main site gets 404.
 type API struct {
 	// The addresses for this handler, where they differ from the app's. The gateway's
 	// handler must have the same.
@@ -114,7 +113,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return a.caddyError(w, r, err)
 }
 
-// caddyError makes an error one that Caddy knows, or answers it.
+// caddyError turns an error into one that Caddy knows, or answers the request itself.
 func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) error {
 	if err == nil {
 		return nil
@@ -131,8 +130,8 @@ func (a *API) caddyError(w http.ResponseWriter, r *http.Request, err error) erro
 	return caddyhttp.Error(problem.Status, err)
 }
 
-// orNotFound answers 404 where no handler behind answers: Caddy would send 200 and nothing.
-// Any that does, such as a file_server, is left alone.
+// orNotFound answers 404 if no later handler answers: Caddy would send an empty 200. The answer of a later handler,
+// such as a file_server, is left alone.
 func orNotFound(w *web.ReconnectWriter, r *http.Request, next caddyhttp.Handler) error {
 	if err := next.ServeHTTP(w, r); err != nil || w.Begun() {
 		return err
@@ -140,8 +139,8 @@ func orNotFound(w *web.ReconnectWriter, r *http.Request, next caddyhttp.Handler)
 	return notFound(w, r, errors.New("nothing answers at this path"))
 }
 
-// notFound answers 404 with our page or problem, unless the configuration has error pages
-// of its own, by handle_errors. err is for those, and for the log.
+// notFound answers 404 with our page or problem, unless the configuration has its own error pages (handle_errors). err
+// is for those pages, and for the log.
 func notFound(w http.ResponseWriter, r *http.Request, err error) error {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil && server.Errors != nil && len(server.Errors.Routes) > 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where nothing answers behind the API, a person gets a page and a program a problem. What a
-// handler behind answers is left alone, and so are error pages of the configuration.
+// If no handler behind the API answers, a person gets a page, and a program gets a problem. The answer of a handler
+// behind the API is left alone, and so are the configuration's error pages.
 func TestPathsThatNothingServesAreNotFound(t *testing.T) {
 	in := install(t)
 	c := in.anyone()

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// What the API needs of Caddy and of the app reaches it.
+// The API gets everything that it needs from Caddy and from the app.
 func TestAPIBehindCaddy(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
@@ -97,8 +97,8 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheAccessLogNamesWhoAsksTheAPI under Caddy's own key, by the id of the user of the session or of the access token. A
-// request that is refused has no user.
+// TestTheAccessLogNamesWhoAsksTheAPI checks that the access log has, under Caddy's own key, the id of the user of the
+// session or of the access token. A request that is refused has no user.
 func TestTheAccessLogNamesWhoAsksTheAPI(t *testing.T) {
 	in := install(t)
 	in.log, in.server = filepath.Join(t.TempDir(), "log"), map[string]any{"logs": map[string]any{}}

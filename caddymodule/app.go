@@ -1,7 +1,6 @@
-// Package codehub is the Caddy adapter. Package settings turns Caddy's configuration into options.
-// The adapter gives them to the coordinator, the gateway and the API, and binds the coordinator's
-// lifetime to Caddy's. Its handlers are thin: what becomes of a request is decided in packages
-// gateway and api, everything else in the coordinator packages.
+// Package codehub is the Caddy adapter. Package settings turns Caddy's configuration into options. The adapter gives
+// them to the coordinator, the gateway and the API, and binds the coordinator's lifetime to Caddy's. Its handlers are
+// thin: packages gateway and api decide how to answer a request, and the coordinator packages decide everything else.
 package codehub
 
 import (
@@ -35,9 +34,8 @@ const startTimeout = 30 * time.Second
 // App is the `codehub` app: the settings of the installation, and the coordinator
 // that they belong to. Handlers fetch it once, when they are provisioned.
 //
-// The coordinator outlives the configuration. A reload that changes neither the servers nor the
-// identity of the installation keeps it running. It only gives it the settings that may change
-// meanwhile.
+// The coordinator outlives the configuration. A reload that changes neither the servers nor the identity of the
+// installation keeps it running. It only gives the coordinator the settings that may change while it runs.
 type App struct {
 	settings.App
 
@@ -124,7 +122,7 @@ func (a *App) Start() error {
 		return nil
 	}
 	close(a.failed)
-	// Caddy shuts down the servers that it has already started, without an event before.
+	// Caddy shuts down the servers that it has already started, without sending an event first.
 	_ = quiesce{a.context}.Handle(a.context, caddy.Event{}) // it has no error
 	return err
 }
@@ -137,7 +135,7 @@ func (a *App) start() error {
 	ctx, cancel := untilExit()
 	defer cancel()
 	a.first = !runs("codehub")
-	// A reload is refused if its database cannot be reached, and the former configuration serves on.
+	// A reload is refused if its database cannot be reached, and the former configuration keeps serving.
 	return a.reference.activate(ctx, !runs("http"))
 }
 
@@ -147,8 +145,8 @@ func runs(app string) bool {
 	return !errors.Is(err, caddy.ErrNotConfigured)
 }
 
-// untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under way,
-// and a start waits for PostgreSQL, and for a migration for as long as a backup takes.
+// untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under
+// way. A start waits for PostgreSQL, and a migration waits for as long as a backup takes.
 func untilExit() (context.Context, context.CancelFunc) {
 	const interval = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -171,7 +169,7 @@ func untilExit() (context.Context, context.CancelFunc) {
 // while another configuration refers to it.
 func (a *App) Stop() error { return a.reference.deactivate() }
 
-// Cleanup releases the coordinator, if it was acquired. The last release stops it.
+// Cleanup releases the coordinator, if it was acquired. The release of the last reference stops it.
 func (a *App) Cleanup() error {
 	if a.reference == nil {
 		return nil
@@ -179,14 +177,14 @@ func (a *App) Cleanup() error {
 	return a.reference.release()
 }
 
-// WaitReady returns when the coordinator can serve requests: it is connected, and
-// its route table is loaded. Servers may accept before that.
+// WaitReady returns when the coordinator can serve requests: it is connected, and its route table is loaded. Servers
+// may accept requests before that.
 func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordinator().WaitReady(ctx) }
 
 // Refused returns why this process must not serve requests any more, or nil.
 func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().Refused() }
 
-// Coordinator reaches into containers, and is for administrators.
+// Coordinator returns the coordinator, which reaches into containers and serves administrators.
 func (a *App) Coordinator() *coordinator.Coordinator { return a.reference.coordinator() }
 
 // Health reports the state of this process's coordinator.

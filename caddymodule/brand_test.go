@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBrand: an operator's name, logo and color are on the pages of the main site and on those of workspaces, from
-// one reload to the next.
+// TestBrand: from the reload that sets them, an operator's name, logo and color are on the pages of the main site and
+// on those of workspaces.
 func TestBrand(t *testing.T) {
 	in := install(t)
 	in.routes = append([]map[string]any{{"handle": []map[string]any{{"handler": "codehub"}}}}, in.routes[0])

@@ -23,9 +23,8 @@ import (
 //		...
 //	}
 //
-// Every other option is one of reverse_proxy, except those that say where to
-// proxy to. With identity another handler in front of this one must set the
-// placeholder; without it the user is that of CodeHub's own session.
+// Every other option is one of reverse_proxy, except those that say where to proxy to. With identity, an earlier
+// handler must set the placeholder; without identity, the user is the one of CodeHub's own session.
 func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if !h.Next() {
 		return nil, h.ArgErr()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestChangesAreItems checks that every file of .changes can stand in the list of a release.
+// TestChangesAreItems checks that every file in .changes fits into the list of a release.
 func TestChangesAreItems(t *testing.T) {
 	files, err := filepath.Glob("../.changes/*")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestChangesAreItems(t *testing.T) {
 	}
 }
 
-// TestMakeChangelog makes two releases from a file each.
+// TestMakeChangelog makes two releases, each from one file.
 func TestMakeChangelog(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -44,7 +44,7 @@ func sections(t *testing.T, path string) map[string]bool {
 	return known
 }
 
-// TestCitationsLeadSomewhere, in every file that people write.
+// TestCitationsLeadSomewhere checks the citations in every file that people write.
 func TestCitationsLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	known := map[string]map[string]bool{"SPEC": sections(t, "../coordinator/SPEC.md"), "DESIGN": sections(t, "../coordinator/DESIGN.md")}

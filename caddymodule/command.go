@@ -30,7 +30,7 @@ func commandSettings(config json.RawMessage) (command.Settings, error) {
 	return examined(r), err
 }
 
-// examined is what commands look at of resolved settings.
+// examined holds the parts of the resolved settings that commands look at.
 func examined(r settings.Resolved) command.Settings {
 	return command.Settings{Options: r.Options, Live: r.Live, PublicURL: r.Site.Written, MainHost: r.Site.MainHost}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// wiki is an application whose documents have strong ETags. It serves them as HTML, JSON or text,
-// also in ranges, and saves only files that did not change meanwhile.
+// wiki is an application whose documents have strong ETags. It serves them as HTML, JSON or text, whole or in ranges,
+// and saves a file only if it has not changed meanwhile.
 func wiki(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		if r.Header.Get("If-Match") != `"abc"` {
@@ -48,9 +48,9 @@ func wiki(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// TestCompressionChangesPagesOnly: Caddyfile.example compresses the pages that the gateway asks
-// applications for uncompressed. Every other answer is as if nothing were compressed here: its
-// bytes, its length, its ranges, and the ETag that the application wants back.
+// TestCompressionChangesPagesOnly: Caddyfile.example compresses the pages that the gateway requests without compression
+// from applications. Every other answer is as if nothing were compressed here: its bytes, its length, its ranges, and
+// the ETag that the application wants back.
 func TestCompressionChangesPagesOnly(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.App(t, wiki))
@@ -121,7 +121,7 @@ func TestCompressionChangesPagesOnly(t *testing.T) {
 	}
 }
 
-// TestStreamsPassThroughCompression at once, also to a browser that takes compression.
+// TestStreamsPassThroughCompression checks that streams arrive immediately, even in a browser that accepts compression.
 func TestStreamsPassThroughCompression(t *testing.T) {
 	s := startGateway(t, nil)
 	s.encode = gatewaytest.AdaptedServer(t, readExample(t)).Encode

@@ -31,8 +31,8 @@ func TestExampleIsValid(t *testing.T) {
 	}
 }
 
-// TestServiceConfigurationIsValid: the configuration beside the unit of systemd is one, with the variables that
-// the package names alone.
+// TestServiceConfigurationIsValid checks that the configuration beside the systemd unit is valid with only the
+// variables that the package names.
 func TestServiceConfigurationIsValid(t *testing.T) {
 	secrets := t.TempDir()
 	text, err := os.ReadFile("deploy/systemd/Caddyfile")
@@ -77,7 +77,7 @@ func TestServiceConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// So do its lines about Kubernetes instead of docker.
+// The example also works with its lines about Kubernetes instead of docker.
 func TestExampleForKubernetesIsValid(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
 	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
@@ -124,7 +124,7 @@ func TestExampleIsFormatted(t *testing.T) {
 	}
 }
 
-// Pages, explanations and documents use one word for one thing.
+// Pages, explanations and documents use one Korean word for archives.
 func TestKoreanHasOneWordForArchives(t *testing.T) {
 	said := 0
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
@@ -148,7 +148,7 @@ func TestKoreanHasOneWordForArchives(t *testing.T) {
 	}
 }
 
-// The example shows every setting, with the default that it really has.
+// The example shows every setting with its actual default.
 func TestExampleAgreesWithTheSettings(t *testing.T) {
 	shown := exampleOptions(t)
 	for name, s := range allSettings() {
@@ -178,7 +178,7 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 			t.Errorf("%s is stored with the configuration: %s", name, o.text)
 		}
 	}
-	// The names that the source documents give (SPEC 10).
+	// The names that the source documents prescribe (SPEC 10).
 	variables := exampleVariables(t)
 	for _, name := range []string{
 		"COORDINATOR_NODE_ID", "COORDINATOR_LOCK_ID", "COORDINATOR_RETRY_INTERVAL", "COORDINATOR_IDLE_INTERVAL",
@@ -193,8 +193,8 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 	}
 }
 
-// allSettings returns the settings of all modules, by module and name, but those with
-// which a directive overrides one of the app.
+// allSettings returns the settings of all modules, by module and name, except those with which a directive overrides a
+// setting of the app.
 func allSettings() map[string]settings.Setting {
 	all := make(map[string]settings.Setting)
 	for _, s := range new(App).Table(new(settings.Resolved)) {
@@ -284,7 +284,7 @@ func sameValue(a, b string) bool {
 	return parse.Duration(&x, 0)(a) == nil && parse.Duration(&y, 0)(b) == nil && x == y
 }
 
-// TestTheExampleBeginsWithAMinimum, which is a configuration by itself.
+// TestTheExampleBeginsWithAMinimum checks that the minimum is a valid configuration by itself.
 func TestTheExampleBeginsWithAMinimum(t *testing.T) {
 	var minimum strings.Builder
 	lines := 0

@@ -12,15 +12,16 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/web"
 )
 
-// heldLook is how often a process that is about to end looks whether it still holds requests.
+// heldLook is how often a process that is about to end checks whether it still holds requests.
 const heldLook = 50 * time.Millisecond
 
-// drain is the beginning of the end of a process (SPEC 5): it gives up the leadership at once, so that another
-// process leads with its own settings, and serves on for shutdown_delay. Without that it serves on while it
-// holds requests, for half of the grace period at most. Every answer that begins meanwhile asks its client to come back over
-// another connection ([web.ReconnectWriter]). A reload is no end: another configuration of the same process goes on.
+// drain begins the end of a process (SPEC 5): the process gives up the leadership immediately, so that another one
+// leads with its own settings, and keeps serving for shutdown_delay. Without that setting it keeps serving while it
+// holds requests, for half of the grace period at most. Every answer that begins meanwhile asks its client to come back
+// over another connection ([web.ReconnectWriter]). A reload does not end the process, which continues with another
+// configuration.
 //
-// It delays what follows: the end of event streams and of requests that are still held, and quiesce.
+// It delays the later steps: the end of event streams and of requests that are still held, and quiesce.
 type drain struct{ app *App }
 
 // Handle is called by Caddy when the configuration begins to stop.

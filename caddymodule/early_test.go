@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestEarlyDataDoesNothing: a request that may be a copy wakes nothing and is no use.
+// TestEarlyDataDoesNothing: a request that may be a replay wakes nothing and does not count as use.
 func TestEarlyDataDoesNothing(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))
@@ -65,7 +65,8 @@ func TestASilentClientIsNotTheApplicationsFault(t *testing.T) {
 	}
 }
 
-// TestTheMinuteOfCaddyDoesNotApply to those who talk to an application, in either direction. Another time does, but for WebSockets.
+// TestTheMinuteOfCaddyDoesNotApply checks that Caddy's default of one minute does not apply to clients that talk to an
+// application, in either direction. Any other limit does, except to WebSockets.
 func TestTheMinuteOfCaddyDoesNotApply(t *testing.T) {
 	for _, c := range []struct {
 		name, proto string

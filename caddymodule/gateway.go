@@ -145,8 +145,7 @@ func (g *Gateway) Provision(ctx caddy.Context) error {
 	return g.provision(ctx, app.site, options)
 }
 
-// provision completes the options that the app has filled; the app's addresses apply if the handler
-// has none.
+// provision completes the options that the app has filled in; the app's addresses apply if the handler has none.
 func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o gateway.Options) error {
 	if err := settings.Resolve(g.table(), caddy.NewReplacer()); err != nil {
 		return fmt.Errorf("codehub: %w", err)
@@ -181,8 +180,8 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	return nil
 }
 
-// streamCloseDelay is how long a WebSocket lives on after a reload of the
-// configuration. Without it reverse_proxy closes them at once.
+// streamCloseDelay is how long a WebSocket stays open after a reload of the configuration. Without it reverse_proxy
+// closes WebSockets immediately.
 const streamCloseDelay = 24 * time.Hour
 
 // proxyJSON completes a reverse_proxy for workspaces, and returns its configuration.
@@ -224,9 +223,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.Stat
 	return proxyError(g.proxy.ServeHTTP(w, r, noNext))
 }
 
-// sayHTTPS tells the application that the browser uses https, where public_url says so and a proxy in front ends TLS.
-// By itself, reverse_proxy tells it how the request has arrived here, or what a trusted proxy has said. The headers of a proxy that is
-// not trusted are dropped first.
+// sayHTTPS tells the application that the browser uses https, if public_url says so and a proxy in front terminates
+// TLS. By itself, reverse_proxy reports how the request arrived here, or what a trusted proxy has reported. The headers
+// of a proxy that is not trusted are dropped first.
 func sayHTTPS(r *http.Request) {
 	if !fromTrustedProxy(r) {
 		delete(r.Header, "X-Forwarded-For")
@@ -236,7 +235,7 @@ func sayHTTPS(r *http.Request) {
 	r.Header["X-Forwarded-Proto"] = []string{"https"}
 }
 
-// noNext stands behind the proxy, which answers every request itself.
+// noNext is the next handler for the proxy, which never calls it because it answers every request itself.
 var noNext caddyhttp.Handler = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 
 // proxyError translates the errors of reverse_proxy to those of the gateway.
@@ -258,8 +257,8 @@ func proxyError(err error) error {
 	return err
 }
 
-// placeholderIdentity returns the signed-in user according to a placeholder, or a text with
-// several. For those that have no session, vouched makes the grant.
+// placeholderIdentity returns the signed-in user according to a placeholder, or a text with several. vouched makes the
+// grant for users without a session.
 func placeholderIdentity(
 	text string, vouched func(userID string) auth.Grant,
 ) func(*http.Request, *site.Address) (auth.Grant, error) {
@@ -287,11 +286,12 @@ func placeholderIdentity(
 	}
 }
 
-// caddysIdleTimeout is how long a client may be silent by default: send nothing of a body, or take nothing of an answer.
+// caddysIdleTimeout is how long a client may be silent by default: send nothing of a body, or read nothing of an
+// answer.
 const caddysIdleTimeout = time.Minute
 
-// noIdleTimeout lets the client of r be silent for ever while it talks to an application, unless the Caddyfile sets another
-// time than Caddy's own default. On a WebSocket over HTTP/2 or HTTP/3 silence is always right.
+// noIdleTimeout lets the client of r be silent forever while it talks to an application, unless the Caddyfile sets a
+// limit other than Caddy's default. On a WebSocket over HTTP/2 or HTTP/3, silence is always allowed.
 func noIdleTimeout(r *http.Request) (restore func()) {
 	const forever = 100 * 365 * 24 * time.Hour
 	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())

@@ -33,16 +33,15 @@ func (k kilobyte) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// discard is a client that takes everything.
+// discard is a client that accepts everything.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkProxied shows what the gateway adds to a request of a page, as against the plain
-// reverse_proxy. There is no network, and the session is in memory. `make bench-gateway` says what
-// that is of a whole request.
+// BenchmarkProxied shows what the gateway adds to a page's request, compared with a plain reverse_proxy. There is no
+// network, and the session is in memory. `make bench-gateway` shows what share of a whole request that is.
 func BenchmarkProxied(b *testing.B) {
 	st := storetest.Open(b)
 	a := auth.New(accounts.New(st.DB), auth.Options{})

@@ -78,13 +78,13 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 	}{resp.Body, in}, pinged)
 }
 
-// dialPlain lets a client of HTTP/2 do without TLS.
+// dialPlain lets an HTTP/2 client connect without TLS.
 func dialPlain(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// countMessages checks what of a page's WebSocket with an echo counts as use, before the
-// page reports what people do and afterwards.
+// countMessages checks which messages on a page's WebSocket to an echo count as use, both before the page reports what
+// people do and afterwards.
 func countMessages(w *gatewayServer, socket io.ReadWriter, pinged <-chan struct{}) {
 	t := w.t
 	t.Helper()

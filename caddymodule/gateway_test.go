@@ -32,9 +32,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// What the gateway decides is tested in its package. Here it stands behind a real
-// Caddy server and in front of a real reverse_proxy: the tests are about what Caddy
-// adds, and about reloads.
+// The gateway's decisions are tested in its package. Here it stands behind a real Caddy server and in front of a real
+// reverse_proxy: the tests are about what Caddy adds, and about reloads.
 
 func init() {
 	caddy.RegisterModule(new(testGateway))
@@ -43,13 +42,13 @@ func init() {
 // testGateway is the gateway's handler over the product of the running test.
 type testGateway struct{ Gateway }
 
-// underTest is the only gateway test that runs: Caddy is one per process.
+// underTest is the only gateway test that runs, because a process has only one Caddy.
 var underTest struct {
 	sync.Mutex
 	product *gatewaytest.Product
-	// identity replaces that of the product, unless it is nil.
+	// identity replaces the product's identity, unless it is nil.
 	identity func(*http.Request, *site.Address) (auth.Grant, error)
-	// token does the same.
+	// token replaces the product's token in the same way.
 	token func(*http.Request, string) (auth.Grant, error)
 	// addresses are those of the installation.
 	addresses settings.Addresses
@@ -94,8 +93,7 @@ type gatewayServer struct {
 	*gatewaytest.Product
 	t   *testing.T
 	url string // without a slash
-	// apps are further apps of every configuration, storage is where they keep files; nil:
-	// the usual place.
+	// apps are further apps of every configuration, storage is where they keep files; if it is nil, the usual place.
 	apps    map[string]any
 	storage any
 	encode  json.RawMessage // the route before the gateway, if there is one
@@ -247,8 +245,8 @@ func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 	}
 }
 
-// TestProxyErrorsOfCaddy: a failed dial holds the request for the next container, and
-// an application that breaks off is answered for.
+// TestProxyErrorsOfCaddy: after a failed dial the request is held for the next container, and if an application breaks
+// off, the gateway answers.
 func TestProxyErrorsOfCaddy(t *testing.T) {
 	s := startGateway(t, nil)
 	dead := gatewaytest.Echo(t)
@@ -279,8 +277,7 @@ func TestProxyErrorsOfCaddy(t *testing.T) {
 	}
 }
 
-// TestRawRequests sends headers by which people try to smuggle identities or requests
-// in, as raw bytes.
+// TestRawRequests sends, as raw bytes, headers with which people try to smuggle in identities or requests.
 func TestRawRequests(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))

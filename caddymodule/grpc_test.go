@@ -10,7 +10,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
-// TestGRPCReachesItsApplicationOverHTTP2, with the trailers after the answer. Other requests reach applications over HTTP/1.
+// TestGRPCReachesItsApplicationOverHTTP2 also checks that the trailers follow the answer. Other requests reach
+// applications over HTTP/1.
 func TestGRPCReachesItsApplicationOverHTTP2(t *testing.T) {
 	s := startGateway(t, nil)
 	s.load(nil, map[string]any{"protocols": []string{"h1", "h2c"}})

@@ -14,9 +14,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// TestPlantedCookiesLockNobodyOut: a page of a workspace sets as many and as large ones for the
-// whole domain as browsers take. With Caddy's own limit they are never deleted, which is logged at
-// the start.
+// TestPlantedCookiesLockNobodyOut: a workspace's page sets as many cookies for the whole domain, and as large ones, as
+// browsers accept. With Caddy's own limit they are never deleted, which is logged at the start.
 func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	in := install(t)
 	warnings := func() int {
@@ -56,7 +55,8 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTheExampleTakesPlantedCookies, and the chart does: its own test compares it with the example.
+// TestTheExampleTakesPlantedCookies checks that the example accepts planted cookies. The chart does, too: its own test
+// compares it with the example.
 func TestTheExampleTakesPlantedCookies(t *testing.T) {
 	if got, want := adapt(t, string(readExample(t))), fmt.Sprintf(`"max_header_bytes": %d`, site.HeaderRoom); !strings.Contains(got, want) {
 		t.Errorf("Caddyfile.example gives no %s", want)

@@ -18,9 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// rawApp is an application that answers users with serve, which gets the connection after
-// the request's header has arrived. The gateway's own question, whether it answers, it
-// answers.
+// rawApp is an application that answers users with serve, which gets the connection after the request's header has
+// arrived. It also answers when the gateway itself asks whether it is up.
 func rawApp(t *testing.T, serve func(net.Conn)) *httptest.Server {
 	t.Helper()
 	return gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +66,7 @@ func TestHostileWorkspaceHarmsOnlyItself(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		serve func(net.Conn)
-		// answered says that its own request must get an answer of the gateway: 502.
+		// answered says that the workspace's own request must get the gateway's answer: 502.
 		answered bool
 	}{
 		{"headers without an end", endless("HTTP/1.1 200 OK\r\n", "X-Long: "+strings.Repeat("x", 4096)+"\r\n"), true},
@@ -112,7 +111,8 @@ func TestHostileWorkspaceHarmsOnlyItself(t *testing.T) {
 	}
 }
 
-// status makes a request that is not read to its end, and returns its status, 0 for none.
+// status sends a request and returns the status of the answer, which it does not read to its end; 0 if there is no
+// answer.
 func (s *gatewayServer) status(ctx context.Context, path string) int {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"/", nil)
 	if err != nil {
@@ -134,8 +134,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestSlowClientsHarmOnlyThemselves: clients that send their headers byte by byte, or do
-// not read, keep no other client waiting.
+// TestSlowClientsHarmOnlyThemselves: clients that send their headers byte by byte, or do not read, do not keep other
+// clients waiting.
 func TestSlowClientsHarmOnlyThemselves(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))
@@ -164,8 +164,8 @@ func TestSlowClientsHarmOnlyThemselves(t *testing.T) {
 	}
 }
 
-// TestTenThousandHeldRequests: those above the limit are refused at once, and workspaces
-// that run are reached as before.
+// TestTenThousandHeldRequests: those above the limit are refused immediately, and running workspaces are reached as
+// before.
 func TestTenThousandHeldRequests(t *testing.T) {
 	const requests, limit = 10_000, 1_000
 	s := startGateway(t, nil)
@@ -179,8 +179,8 @@ func TestTenThousandHeldRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait.Timeout)
 	defer cancel()
 	refused := make(chan error, requests)
-	// The connections stand before all send at once: a server closes one whose client takes more than two seconds
-	// for its first frames.
+	// All connections are open before they all send at the same time: a server closes a connection whose client takes
+	// more than two seconds for its first frames.
 	transports := make([]*http.Transport, requests/200)
 	for i := range transports {
 		transport := &http.Transport{Protocols: new(http.Protocols)}

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// namedGrant returns what lets in the user whom Caddy's authentication has named, nil where
-// people sign in here.
+// namedGrant returns the function that grants access to the user named by Caddy's authentication, or nil if people sign
+// in here.
 func namedGrant(i settings.ResolvedIdentity, a *auth.Auth) func(*http.Request) (auth.Grant, error) {
 	if i.Placeholder == "" {
 		return nil
@@ -27,8 +27,8 @@ func namedGrant(i settings.ResolvedIdentity, a *auth.Auth) func(*http.Request) (
 	}
 }
 
-// carriesAuthorization reports whether people may sign in with the Authorization header,
-// which workspaces must not see then.
+// carriesAuthorization reports whether people may sign in with the Authorization header. If so, workspaces must not see
+// that header.
 func carriesAuthorization(i settings.ResolvedIdentity) bool {
 	return strings.HasPrefix(i.Placeholder, "http.auth.user.")
 }
@@ -41,12 +41,12 @@ func (a *App) oidcHandler(log *zap.Logger) *oidc.Handler {
 	return oidc.New(oidc.Options{Settings: a.oidc, Auth: a.Coordinator().Auth, ClientAddress: clientAddress, Log: log})
 }
 
-// auditClient is from where a request comes, as the audit has it.
+// auditClient returns the origin of a request for the audit.
 func auditClient(r *http.Request) audit.Actor {
 	return audit.Actor{Kind: audit.Anonymous, Address: clientAddress(r), Request: requestID(r)}
 }
 
-// clientAddress is the address of the client, as the trusted proxies say.
+// clientAddress returns the address of the client according to the trusted proxies.
 func clientAddress(r *http.Request) string {
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return address

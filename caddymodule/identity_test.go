@@ -48,7 +48,7 @@ func shown(t *testing.T, word string) string {
 	return found[0]
 }
 
-// use makes an installation run a Caddyfile, but for its servers and certificates.
+// use makes an installation run a Caddyfile, except for its servers and certificates.
 func (in *installation) use(caddyfile string) {
 	in.t.Helper()
 	var config struct {
@@ -75,7 +75,7 @@ func (in *installation) use(caddyfile string) {
 	}
 }
 
-// at is a client at one of the hosts.
+// at returns a client of one of the hosts.
 func (in *installation) at(host string) *apitest.Client {
 	c := in.anyone()
 	c.Host = host
@@ -101,8 +101,8 @@ func basic(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+testPassword))
 }
 
-// With basic_auth as the guide shows it, the signed-in user is the one that Caddy has checked, on
-// every host, even if clients claim another.
+// With basic_auth as the guide shows it, the signed-in user is the one that Caddy has checked, on every host, even if
+// clients claim to be another user.
 func TestBasicAuthOfTheGuide(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcryptOfTest)
 	if err != nil {

@@ -498,8 +498,8 @@ func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Durat
 			break
 		}
 		if begun.IsZero() {
-			// The replacement begins with the first gateway that is told to stop. The WebSocket's own may be told a
-			// little later.
+			// The replacement begins with the first gateway that is told to stop. The WebSocket's own gateway may be
+			// told a little later.
 			list, err := r.api.Pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=codehub"})
 			if err == nil && slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
 				begun = time.Now()

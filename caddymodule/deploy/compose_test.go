@@ -77,9 +77,9 @@ func compose(t *testing.T, env map[string]string, more ...string) (project, erro
 	return p, nil
 }
 
-// TestComposeRefusesToStartWithoutSecrets checks that the file is invalid without .env, which the same commands create
-// as the secrets, and that the error names the remedy. A container engine does not start a container if the file of a
-// secret is missing.
+// TestComposeRefusesToStartWithoutSecrets checks that the file is invalid without .env, which the commands that create
+// the secrets also create, and that the error names the remedy. A container engine does not start a container if the
+// file of a secret is missing.
 func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 	if _, err := compose(t, nil); err == nil || !strings.Contains(err.Error(), "DOCKER_GID is missing a value: is missing in .env") {
 		t.Errorf("it is taken: %v", err)
