@@ -14,7 +14,7 @@ import (
 // unknown is an id that no workspace has.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
-// TestIsolation: only its owner reaches a workspace, no other user can find out whether it exists, and no session
+// TestIsolation: only the owner of a workspace reaches it, no other user can find out whether it exists, and no session
 // cookie reaches a container (SPEC 8).
 func TestIsolation(t *testing.T) {
 	t.Parallel()
@@ -74,11 +74,11 @@ func containerGetsCleanHeaders(t *testing.T, owner *user, base string) {
 	}
 }
 
-// otherUserGetsNotFound checks that another user cannot tell a workspace from one that
-// does not exist, at the address elsewhere.
+// otherUserGetsNotFound checks that another user cannot tell a workspace from one that does not exist, whose address is
+// elsewhere.
 func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere, id string) {
 	t.Helper()
-	// On a workspace's own host only a navigation can sign in, so everything else is anonymous there.
+	// On a workspace's own host only a navigation can sign in, so all other requests are anonymous there.
 	want := http.StatusNotFound
 	if a.name == "host" {
 		want = http.StatusUnauthorized

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestartBesideAnotherEngine: when a process starts, another engine answers than the recorded one. The process
+// TestRestartBesideAnotherEngine: when a process starts, an engine other than the recorded one answers. The process
 // does not use the addresses in the database, where that engine may have another installation's containers. Once the
-// engine is accepted, it does.
+// engine is accepted, the process uses them.
 func TestRestartBesideAnotherEngine(t *testing.T) {
 	t.Parallel()
 	in := install(t)

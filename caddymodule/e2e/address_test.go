@@ -151,14 +151,15 @@ func (in *installation) env1(name string) string {
 	return ""
 }
 
-// freeSubnet returns a small subnet that no other test has: the process id is in it.
+// freeSubnet returns a small subnet that no other test has, because it contains the process id.
 func freeSubnet(t *testing.T) string {
 	t.Helper()
 	port := freePort(t) // of 16 bits, and free otherwise
 	return fmt.Sprintf("10.%d.%d.%d/28", 64+port>>12, port>>4&255, port&15<<4)
 }
 
-// reserve lets all addresses but those for the owner's workspaces rest for long, as if they had been used just now.
+// reserve makes all addresses except those for the owner's workspaces rest for a long time, as if they had just been
+// used.
 func (s *takeover) reserve(t *testing.T, subnet string) {
 	t.Helper()
 	prefix, err := spec.ParseSubnet(subnet)

@@ -96,8 +96,8 @@ func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 	u.readsArchivesBack(t)
 }
 
-// readsArchivesBack has both archives read, which the scrub would read in a week at the earliest. A single finding is
-// only a suspicion, so the archives stay in the queue.
+// readsArchivesBack has both archives read back now; the scrub would not read them for at least a week. A single
+// finding is only a suspicion, so the archives stay in the queue.
 func (u *user) readsArchivesBack(t *testing.T) {
 	t.Helper()
 	type report struct {

@@ -22,8 +22,8 @@ import (
 const (
 	// clusterRuns is how often a workspace is woken on a cluster, in turn with a raw Pod.
 	clusterRuns = 15
-	// kubeletPeriod is how often a kubelet looks at its containers. It sees a change right after a look only a period
-	// later, so both begin at random moments in it.
+	// kubeletPeriod is how often a kubelet looks at its containers. It sees a change that comes right after a look only
+	// a period later, so both begin at random moments of the period.
 	kubeletPeriod = time.Second
 	// settlesFor is how long a process on a cluster needs to become idle, and idlesFor how long the benchmark watches
 	// it then.

@@ -13,7 +13,7 @@ import (
 const (
 	// thawRuns is how often a dozing workspace is woken.
 	thawRuns = 50
-	// dozingMany is how many workspaces doze unused, for dozingFor.
+	// dozingMany is how many workspaces doze unused, and dozingFor is how long.
 	dozingMany = 100
 	dozingFor  = 30 * time.Second
 )

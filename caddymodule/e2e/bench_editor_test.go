@@ -33,8 +33,8 @@ const editorRuns = 5
 // editorRests is how long the editor that does not doze rests: about as long as the one that dozes.
 const editorRests = 40 * time.Second
 
-// watchEditor notes in each document when the editor's workbench appears, and when it can be used: when its explorer
-// lists a file of the home.
+// watchEditor notes in each document when the editor's workbench appears, and when it can be used, which is when its
+// explorer lists a file of the home.
 const watchEditor = `(() => {
 	const seen = window.codehubSeen = {};
 	const look = () => {

@@ -208,8 +208,8 @@ func figure(name string, value float64, unit string) {
 // would move if the benchmark ran again now.
 func medianError(sorted []float64) float64 {
 	n := len(sorted)
-	// Of a normal distribution, the quartiles are 1.35 standard deviations apart, and the
-	// median's error is 1.25 times that of the mean.
+	// In a normal distribution, the quartiles are 1.35 standard deviations apart, and the median's error is 1.25 times
+	// that of the mean.
 	deviation := (sorted[n*3/4] - sorted[n/4]) / 1.35
 	return 1.25 * deviation / math.Sqrt(float64(n))
 }

@@ -29,7 +29,7 @@ const (
 
 // BenchmarkWake compares a request that wakes its workspace with Docker's own time to create and start the same
 // container on the same network, until its first answer. Both take turns in one run. The workspace has slept only
-// shortly, so its network is kept. `make bench-wake` runs it.
+// briefly, so its network is kept. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)

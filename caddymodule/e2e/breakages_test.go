@@ -37,7 +37,7 @@ func (in *installation) examine(t *testing.T, settings ...string) (found []findi
 	return found, cmd.ProcessState.ExitCode()
 }
 
-// want fails the test unless the doctor reports that.
+// want fails the test unless the doctor reports such a finding.
 func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Helper()
 	for _, f := range found {
@@ -48,7 +48,7 @@ func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Errorf("no %s of %s that says %q and %q in %+v", level, check, says, remedy, found)
 }
 
-// withoutEngine are settings for looking at the address alone, because the checks of the engine take long.
+// withoutEngine are settings with which the doctor checks only the address, because the checks of the engine take long.
 const withoutEngine = "DOCKER_HOST=unix:///nowhere.sock"
 
 // TestABrokenAddress: a proxy in front of the gateway has one fault at a time, and the doctor names it.
@@ -185,7 +185,8 @@ func TestABrokenEngine(t *testing.T) {
 	want(t, found, "identity", "problem", "another engine", "accept")
 }
 
-// TestTheStartTellsWhatUsersNotice: the log of a start names such a problem within seconds, with the remedy.
+// TestTheStartTellsWhatUsersNotice: the log of a start names a problem that users would notice within seconds, with the
+// remedy.
 func TestTheStartTellsWhatUsersNotice(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("a cluster pulls images when it needs them")

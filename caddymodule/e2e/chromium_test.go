@@ -29,7 +29,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	statuses []int64
-	// wrong are the errors in pages, for the report of a failure.
+	// wrong collects the errors in pages, for the report of a failure.
 	wrong []string
 }
 

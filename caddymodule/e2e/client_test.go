@@ -43,7 +43,7 @@ func (u *user) keepAwake(t testing.TB, id string, hours int) {
 	u.call(t, http.MethodPost, "/api/v1/workspaces/"+id+"/keep-awake", map[string]int{"hours": hours}, http.StatusOK, nil)
 }
 
-// testDomain is a domain that test browsers and clients find on this machine.
+// testDomain is a domain that test browsers and clients resolve to this machine.
 const testDomain = "codehub.test"
 
 // newHTTPClient returns a client that resolves *.localhost to this machine, as browsers

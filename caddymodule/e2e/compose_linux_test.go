@@ -57,9 +57,9 @@ type composed struct {
 	}
 }
 
-// TestCompose runs the gateway, the store and the storage job of the compose file as containers of a real engine,
-// with the file's settings for them. PostgreSQL and Redis, whose images are in a registry, are the servers of the
-// tests. A workspace is made, reached, archived and restored, and reaches nothing of the installation.
+// TestCompose runs the gateway, the store and the storage job of the compose file as containers of a real engine, with
+// the file's settings for them. PostgreSQL and Redis, whose images are in a registry, are the servers of the tests. A
+// workspace is created, opened, archived and restored, and cannot reach any part of the installation.
 func TestCompose(t *testing.T) {
 	host := devenv.Docker(t)
 	socket := strings.TrimPrefix(host, "unix://")

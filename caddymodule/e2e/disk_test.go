@@ -76,7 +76,7 @@ func TestDiskPressure(t *testing.T) {
 	user.awaitPhase(t, fresh.ID, "RUNNING")
 }
 
-// sql changes the installation's database as time would.
+// sql changes the installation's database in a way that otherwise takes time.
 func (in *installation) sql(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), in.env1("DATABASE_URL"))

@@ -31,8 +31,8 @@ func (in *installation) doctor(t *testing.T) (levels map[string]string, printed 
 	return levels, string(out)
 }
 
-// TestDoctor: on a running installation the rules stand, and a look from inside the network finds nothing open.
-// Without the rules, the doctor says so.
+// TestDoctor: on a running installation the rules are in place, and a look from inside the network finds nothing open.
+// If the rules are missing, the doctor says so.
 func TestDoctor(t *testing.T) {
 	in := install(t, "LIMITS_MAX_RUNNING_GLOBAL=50")
 	user := in.admin(t)
@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 	if levels, printed := in.doctor(t); levels["egress"] != "problem" {
 		t.Errorf("without rules, egress: %s\n%s", levels["egress"], printed)
 	}
-	// No workspace starts: the leader makes the rules by itself.
+	// No workspace has to start: the leader makes the rules by itself.
 	in.start(t)
 	wait.For(t, "the rules stand again", func() error {
 		levels, printed := in.doctor(t)

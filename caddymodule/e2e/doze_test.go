@@ -97,7 +97,7 @@ func TestDoze(t *testing.T) {
 	me.awaitPhase(t, w.ID, "STANDBY")
 }
 
-// TestNothingStaysFrozen: neither the end of the gateway nor that of the engine leaves a wanted workspace frozen.
+// TestNothingStaysFrozen: when the gateway or the engine ends, no wanted workspace stays frozen.
 func TestNothingStaysFrozen(t *testing.T) {
 	t.Parallel()
 	in := install(t, dozing...)
@@ -112,7 +112,8 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 }
 
-// TestAPauseByHandIsNoticed within a second, and so is its end, by events and not by the next full look (SPEC 5).
+// TestAPauseByHandIsNoticed checks that a pause by hand and its end are noticed within a second, by events and not by
+// the next full observation (SPEC 5).
 func TestAPauseByHandIsNoticed(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -92,7 +92,7 @@ func (in *installation) begun(t *testing.T) (finish func() *http.Response) {
 }
 
 // streams sends requests one after the other that no client repeats by itself. The returned function ends that, and
-// returns the first request that was cut. Only requests on established connections count: a new connection may meet a
+// returns the first request that was cut. Only requests on established connections count: a new connection may reach a
 // socket that the kernel closes.
 func streams(in *installation, transport *http.Transport) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -168,8 +168,8 @@ func TestATerminationIsPolite(t *testing.T) {
 	in.cmd = nil // the installation is the second process's now
 }
 
-// TestAProcessServesOnForItsShutdownDelay: so does a Pod behind a Service of Kubernetes, whose other parts hear of
-// its end later. Its listener stays open meanwhile, and it reports that it is not ready.
+// TestAProcessServesOnForItsShutdownDelay: a Pod behind a Kubernetes Service must do so, because the other parts of the
+// cluster hear of its end later. Its listener stays open meanwhile, and it reports that it is not ready.
 func TestAProcessServesOnForItsShutdownDelay(t *testing.T) {
 	t.Parallel()
 	in := drainable(t)

@@ -21,9 +21,9 @@ import (
 )
 
 // TestRestoreDrill is the restore drill of the guide (SPEC 12.9): the database comes from a backup that is older than
-// the objects, Redis is empty, and another engine answers, without any container, volume or image of the
-// installation. No object is collected or overwritten. Every workspace with an archive opens as its user left it
-// last, and the others are named.
+// the objects, Redis is empty, and another engine answers, without any container, volume or image of the installation.
+// No object is collected or overwritten. Every workspace with an archive opens as its user last left it, and the output
+// names the others.
 func TestRestoreDrill(t *testing.T) {
 	if devenv.OnKubernetes() || os.Getuid() != 0 {
 		t.Skip("root runs another engine")
@@ -237,7 +237,7 @@ func (in *installation) verify(t *testing.T, says ...string) {
 	}
 }
 
-// postgres runs a program of PostgreSQL's.
+// postgres runs one of PostgreSQL's programs.
 func (in *installation) postgres(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {

@@ -31,7 +31,7 @@ func onCluster(t *testing.T) {
 	}
 }
 
-// breaks does something to a component of the cluster, and heals it when the test has ended.
+// breaks applies an action to a component of the cluster, and repairs the component when the test has ended.
 func (s *scene) breaks(t *testing.T, action, component string) (heal func()) {
 	t.Helper()
 	broken := true
@@ -93,7 +93,7 @@ func TestClusterAPIServerKilled(t *testing.T) {
 }
 
 // TestClusterNodeNotReady: the kubelet is stopped. Containers continue, and are served, even when the cluster reports
-// the node as not ready. Until the kubelet is back, a workspace that shall sleep keeps its home, and one that shall
+// the node as not ready. Until the kubelet is back, a workspace that should sleep keeps its home, and one that should
 // wake waits.
 func TestClusterNodeNotReady(t *testing.T) {
 	onCluster(t)

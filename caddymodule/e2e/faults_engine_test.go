@@ -25,7 +25,7 @@ var engineAway = seen{
 	wake: answer{http.StatusBadGateway, "It waits for the container engine or cluster, which does not answer"},
 }
 
-// TestEngineHangs: the container engine takes requests and does not answer.
+// TestEngineHangs: the container engine accepts requests and does not answer.
 func TestEngineHangs(t *testing.T) {
 	t.Parallel()
 	proxy := faulty.NewEngine(t, devenv.Docker(t))
@@ -83,7 +83,8 @@ func TestEngineRestarted(t *testing.T) {
 type ownEngine struct {
 	dir  string
 	data string // below dir, or the folder of a disk of its own
-	// bridge is the device of its default network, or none. With a bridge the engine tells since when it runs.
+	// bridge is the device of its default network, or none. Only with a bridge does the engine report since when it has
+	// been running.
 	bridge string
 	live   bool
 	cmd    *exec.Cmd // that runs now
@@ -108,7 +109,7 @@ func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	return e
 }
 
-// unmount undoes the engine's mounts: the engine leaves those that it might need again.
+// unmount undoes the engine's mounts: the engine leaves mounts behind that it might need again.
 func (e *ownEngine) unmount(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -168,8 +169,8 @@ func (e *ownEngine) end(how syscall.Signal) {
 	_ = e.cmd.Wait()
 }
 
-// endContainers ends the containers that the engine has left running: while it waits for them to end it still takes
-// calls, and a workspace that is started meanwhile continues without it.
+// endContainers ends the containers that the engine has left running: while the engine waits for them to end, it still
+// accepts calls, and a workspace that is started meanwhile outlives the engine.
 func (e *ownEngine) endContainers(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -191,7 +192,7 @@ func (e *ownEngine) endContainers(t *testing.T) {
 	}
 }
 
-// settings are those of an installation on this engine, to which it brings the images.
+// settings brings the images to this engine, and returns the settings of an installation on it.
 func (e *ownEngine) settings(t *testing.T) []string {
 	t.Helper()
 	root, err := image.Root()

@@ -20,7 +20,7 @@ import (
 )
 
 // scene is an installation with a person who works in one workspace from the beginning to the end, and with another
-// workspace that sleeps. A test breaks a server during it.
+// workspace that sleeps. Meanwhile a test breaks a server.
 type scene struct {
 	*installation
 	me           *user
@@ -164,7 +164,7 @@ type seen struct {
 // usually is what users see while they notice no fault.
 var usually = seen{dashboardShown, workspaceListed, terminalShown, wakePageShown}
 
-// shows waits until users see exactly that. All of its requests but the wake only read.
+// shows waits until users see exactly that. Except for the wake, all its requests only read.
 func (s *scene) shows(t *testing.T, when string, want seen) {
 	t.Helper()
 	for _, look := range []struct {
@@ -221,8 +221,8 @@ func (s *scene) intact(t *testing.T, when string) {
 	}
 }
 
-// judges waits until an idle workspace is put to sleep. By then the leader has judged the workspace in use as well,
-// which must still run.
+// judges waits until an idle workspace is put to sleep. By then the leader has also judged the workspace in use, which
+// must still run.
 func (s *scene) judges(t *testing.T, when string) {
 	t.Helper()
 	wait.For(t, when+" the unused workspace is put to sleep", func() error {
@@ -258,7 +258,7 @@ func (b *logBuffer) lines(mark int) []line {
 // mark returns the present length of the log.
 func (s *scene) mark() int { return len(s.log.String()) }
 
-// logged waits until the outage that began after mark is logged once, and so is its end, with messages that contain
+// logged waits until the outage that began after mark and its end are each logged once, with messages that contain
 // those texts. No other warning may occur twice either.
 func (s *scene) logged(t *testing.T, mark int, begin, end string) {
 	t.Helper()

@@ -61,7 +61,7 @@ func clusterDir(t *testing.T) string {
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// url is the address of a database that takes writes, on one of the servers.
+// url is the address of a database that accepts writes, on one of the servers.
 func databaseURL(database string, servers ...*cluster) string {
 	var hosts []string
 	for _, c := range servers {
@@ -97,7 +97,7 @@ func (c *cluster) start(t *testing.T) {
 	})
 }
 
-// stop ends the server as an operator does, or with SIGQUIT at once.
+// stop ends the server as an operator does, or immediately with SIGQUIT.
 func (c *cluster) stop(t *testing.T, how syscall.Signal) {
 	t.Helper()
 	if err := c.cmd.Process.Signal(how); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestObjectStoreFaults: with any fault of the object store, workspaces whose files are on this host run. An
+// TestObjectStoreFaults: with any fault of the object store, workspaces whose files are on this host can run. An
 // archived one waits and says why, and nothing ends in an error.
 func TestObjectStoreFaults(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestObjectStoreFaults(t *testing.T) {
 	s.judges(t, "after the faults of the object store")
 }
 
-// TestObjectStoreDamages: an archive that arrives with other bytes is never unpacked.
+// TestObjectStoreDamages: an archive whose bytes changed on the way is never unpacked.
 func TestObjectStoreDamages(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)

@@ -30,8 +30,8 @@ var guideCommands = []guideCommand{
 	{`./caddy codehub audit --user ann --since 24h`, 0},
 	{`caddy codehub workspace list --failed --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace explain ID --config /etc/caddy/Caddyfile`, 0},
-	// A workspace that is in no error needs nothing and has no choice. TestCommandRecover… of the command tests
-	// errors.
+	// A workspace that is not in ERROR needs no recovery and offers no choice. The command's own tests,
+	// TestCommandRecover…, cover errors.
 	{`caddy codehub workspace recover ID`, 0},
 	{`caddy codehub workspace recover ID --config /etc/caddy/Caddyfile`, 0},
 	{`caddy codehub workspace recover ID --keep-volume`, 1},

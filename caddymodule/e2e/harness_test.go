@@ -230,7 +230,7 @@ func (in *installation) uninstall(t testing.TB) {
 	devenv.Clear(t, in.engine)
 }
 
-// keepLog keeps the program's log of a test that has failed.
+// keepLog keeps the program's log if the test has failed.
 func (in *installation) keepLog(t testing.TB) {
 	if t.Failed() {
 		fmt.Fprintf(testlog.Writer(t), "the program's log:\n%s", in.log)

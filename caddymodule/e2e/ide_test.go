@@ -185,7 +185,8 @@ func (e *environments) isForgotten(t *testing.T, id string) {
 	e.stays(t, id, "STANDBY", *ideWatch)
 }
 
-// forgottenPort: nor does the tab of a server in the workspace, on its own port, that polls it every second.
+// forgottenPort: neither does the tab of a server that runs in the workspace on a port of its own, even if it polls the
+// server every second.
 func (e *environments) forgottenPort(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `echo 'require("http").createServer((_, w) => w.setHeader("Content-Type", "text/html").end("<!doctype html><p id=p>port</p><script>setInterval(() => fetch(String(1)), 1000)</script>")).listen(3000)' >server.js && `+
@@ -216,7 +217,7 @@ func (e *environments) typing(t *testing.T) {
 // command runs a command of the workbench.
 func (b *tab) command(name string) {
 	b.t.Helper()
-	// A loading editor adds its commands one after the other, but not to a list that is open already. So the list is
+	// A loading editor adds its commands one after the other, but not to a list that is already open. So the list is
 	// opened again.
 	wait.For(b.t, "the command is found", func() error {
 		b.do("opening the commands", chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.F1),
@@ -263,8 +264,8 @@ func (b *tab) insert(text string) {
 	}
 }
 
-// terminal runs a command in code-server's own terminal, waits until the file that the command makes first exists,
-// and closes the tab.
+// terminal runs a command in code-server's own terminal, waits until the first file that the command makes exists, and
+// closes the tab.
 func (e *environments) terminal(t *testing.T, id, command string) {
 	t.Helper()
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)
@@ -284,29 +285,29 @@ func (e *environments) terminal(t *testing.T, id, command string) {
 	b.do("closing the tab", chromedp.Navigate("about:blank"))
 }
 
-// printing: a terminal with output keeps it awake without a tab.
+// printing: a terminal with output keeps the workspace awake without a tab.
 func (e *environments) printing(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `for i in $(seq 250); do date; sleep 1; done`)
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// sleep600: a command that only waits does not.
+// sleep600: a command that only waits does not keep the workspace awake.
 func (e *environments) sleep600(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `sleep 600`)
 	e.asleepAfter(t, id, time.Now())
 }
 
-// compiling: a compiler keeps it awake, again and again on a quick machine.
+// compiling: a compiler keeps the workspace awake; on a quick machine it runs again and again.
 func (e *environments) compiling(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p src && cd src && for i in $(seq 3000); do printf '#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\nint f%d(int a) { return printf("%%d", a * %d); }\n' $i $i >f$i.c; done; while make -sB $(seq -f 'f%.0f.o' 3000); do :; done`)
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// debugging: a program that Run and Debug has started, and that prints into the debug console, keeps it awake. The
-// program has no terminal, and belongs to the application's own session. It ends with its tab.
+// debugging: a program that Run and Debug has started, and that prints into the debug console, keeps the workspace
+// awake. The program has no terminal, and belongs to the application's own session. The program ends with its tab.
 func (e *environments) debugging(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p .vscode && `+
@@ -378,8 +379,7 @@ func (n *notebook) send(method, path string, body io.Reader) (*http.Response, er
 	return client.Do(r)
 }
 
-// execute starts a kernel that runs code, waits for a message of the given type, and leaves
-// it alone.
+// execute starts a kernel that runs code, waits for a message of the given type, and leaves the kernel alone.
 func (n *notebook) execute(code, until string) {
 	n.t.Helper()
 	res, err := n.send(http.MethodPost, "api/kernels", strings.NewReader(`{"name": "python3"}`))
@@ -398,8 +398,9 @@ func (n *notebook) execute(code, until string) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
-	// Jupyter asks a new kernel for its description, and the kernel reports that it is idle after that, even if it
-	// computes already. Messages of a kernel before Jupyter listens are lost; then it is asked again.
+	// Jupyter asks a new kernel for its description, and the kernel reports that it is idle after that, even if it is
+	// already computing. Messages that a kernel sends before Jupyter listens are lost; in that case the kernel is asked
+	// again.
 	wait.For(n.t, "the kernel is idle", func() error {
 		n.ask(ctx, c, "kernel_info_request", map[string]any{}, "kernel_info_reply")
 		res, body := n.me.get(n.t, n.url("api/kernels/"+kernel.ID), program)
@@ -437,14 +438,14 @@ func (n *notebook) ask(ctx context.Context, c *websocket.Conn, kind string, cont
 	}
 }
 
-// computingCell: a cell that computes and prints nothing keeps it awake, with its tab open or closed.
+// computingCell: a cell that computes and prints nothing keeps the workspace awake, with its tab open or closed.
 func (e *environments) computingCell(t *testing.T) {
 	n := e.notebook(t)
 	n.execute("import time\nend = time.time() + 600\nwhile time.time() < end: time.sleep(0.01)", "execute_input")
 	e.stays(t, n.id, "RUNNING", ideBusy)
 }
 
-// idleKernel: a waiting kernel does not.
+// idleKernel: a waiting kernel does not keep the workspace awake.
 func (e *environments) idleKernel(t *testing.T) {
 	n := e.notebook(t)
 	n.execute("1 + 1", "execute_reply")
@@ -470,7 +471,7 @@ func (s *slowly) Read(p []byte) (int, error) {
 	return copy(p, s.chunk), nil
 }
 
-// largeUpload: a transfer keeps it awake while bytes flow.
+// largeUpload: a transfer keeps the workspace awake while bytes flow.
 func (e *environments) largeUpload(t *testing.T) {
 	n := e.notebook(t)
 	body := io.MultiReader(strings.NewReader(`{"type": "file", "format": "text", "content": "`),
@@ -492,7 +493,7 @@ func (e *environments) largeUpload(t *testing.T) {
 	}
 }
 
-// largeDownload: the same in the other direction.
+// largeDownload: so does a transfer in the other direction.
 func (e *environments) largeDownload(t *testing.T) {
 	n := e.notebook(t)
 	n.execute(`open("big.bin", "wb").truncate(1 << 30)`, "execute_reply")

@@ -18,7 +18,7 @@ func TestIdleTab(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=6")
 	me := in.admin(t)
-	// The used one is older: if its use did not count, it would go to standby first.
+	// The workspace in use is the older one: if its use did not count, it would go to standby first.
 	used, idle := me.create(t, "used"), me.create(t, "idle")
 	messages := me.dial(t, me.enter(t, used.ID)+"echo")
 	ctx, stop := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, a page of a workspace frames the dashboard's origin,
-// reads the API, plants cookies, and gains nothing by it.
+// requests the API, plants cookies, and gains nothing by it.
 func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -29,8 +29,7 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	if at, want := read(b, "the address", chromedp.Location()), fmt.Sprintf("http://ws-%s.localhost:%d/?a=b#c", w.ID, in.port); at != want {
 		t.Fatalf("the browser is at %s, want %s", at, want)
 	}
-	// The page, which now is the workspace's own, attacks. Same-site requests carry the
-	// session's cookie.
+	// The page is now the workspace's own, and attacks. Same-site requests carry the session's cookie.
 	attack := fmt.Sprintf(`(async () => {
 		const main = %q, out = {};
 		const framed = url => new Promise(resolve => {

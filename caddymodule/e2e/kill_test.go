@@ -34,7 +34,7 @@ func TestKillDuringStorageJob(t *testing.T) {
 		{"the job is killed too", true},
 	} {
 		killDuring := func(kind, state string) {
-			// Neither job ends before: both read the archive, one of them to verify it.
+			// Neither job ends before that: both read the archive, one of them to verify it.
 			proxy.Hold(10 << 20)
 			defer proxy.Release()
 			awaitStart := in.awaitJob(t, w.ID, kind)
@@ -51,7 +51,7 @@ func TestKillDuringStorageJob(t *testing.T) {
 			proxy.Release()
 			in.start(t)
 		}
-		// A home without changes since the last archive is not read again: such a job ends at once.
+		// A home without changes since the last archive is not read again: such a job ends immediately.
 		me.run(t, base, "echo "+tt.name+" > round; sync")
 		killDuring("archive", "ARCHIVED")
 		w = me.awaitPhase(t, w.ID, "ARCHIVED")

@@ -61,8 +61,8 @@ func testLifecycle(t *testing.T, in, second *installation, traced *collector.Col
 	if got := strings.Join(in.objects(t, w.ID), " "); got != want+" "+want+".meta" {
 		t.Fatalf("in the object store: %s, want %s and its .meta", got, want)
 	}
-	// A program's request is held until the workspace is restored and started and answers; here by the process that
-	// does not lead.
+	// A program's request is held until the workspace is restored, started and answering. Here the process that does
+	// not lead holds it.
 	if res, body := me.get(t, a.base(second, w.ID)+"healthz", program); res.StatusCode != http.StatusOK || body != "ok\n" {
 		t.Fatalf("a program at an archived workspace: %s %q", res.Status, body)
 	}

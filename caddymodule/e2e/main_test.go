@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// onKubernetesToo are the tests of a run on Kubernetes without -run: those in which the container backend has a part.
+// onKubernetesToo are the tests of a run on Kubernetes without -run: those in which the container backend plays a part.
 // The others are about the rest of the product, or about Docker.
 const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive|PodsRemoved)$"
 

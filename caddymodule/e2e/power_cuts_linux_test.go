@@ -114,7 +114,8 @@ func (p *powered) in(t *testing.T, h *powerHome, phase string) workspace {
 	return w
 }
 
-// check wakes a home and compares its files with the written numbers. From then on the home has these.
+// check wakes a home and compares its files with the written numbers. From then on, these are the numbers that the home
+// must at least have.
 func (p *powered) check(t *testing.T, h *powerHome, when string) {
 	t.Helper()
 	p.in(t, h, "RUNNING")
@@ -135,17 +136,17 @@ func (p *powered) check(t *testing.T, h *powerHome, when string) {
 type powerOperation struct {
 	// from is the home's phase before it.
 	from string
-	// writes says that numbers are written to the home meanwhile.
+	// writes reports whether numbers are written to the home meanwhile.
 	writes bool
 	// begin begins it. The result of an acknowledged operation must hold.
 	begin func(t *testing.T, p *powered, h *powerHome, random *rand.Rand)
-	// within is the longest time that it takes: the power is cut at a random moment of it.
+	// within is the longest time that the operation takes: the power is cut at a random moment in that time.
 	within time.Duration
 	// undo brings the workspace into a state from which it can be woken.
 	undo func(t *testing.T, p *powered, h *powerHome)
 }
 
-// becomes begins what brings a workspace to a phase.
+// becomes begins the operation that brings a workspace to a phase.
 func becomes(phase string) func(*testing.T, *powered, *powerHome, *rand.Rand) {
 	return func(t *testing.T, p *powered, h *powerHome, _ *rand.Rand) { p.me.setDesiredState(t, h.id, phase) }
 }
@@ -155,7 +156,7 @@ func deleted(t *testing.T, p *powered, h *powerHome, _ *rand.Rand) {
 	p.me.call(t, http.MethodDelete, "/api/v1/workspaces/"+h.id, nil, http.StatusAccepted, nil)
 }
 
-// undeleted undoes that, if it has not happened yet.
+// undeleted undoes the deletion if it is not complete yet.
 func undeleted(t *testing.T, p *powered, h *powerHome) {
 	wait.For(t, "the deletion is undone", func() error {
 		res, answer := p.me.request(t, http.MethodPost, "/api/v1/workspaces/"+h.id+"/undelete", nil)
@@ -211,9 +212,9 @@ var powerOperations = map[string]powerOperation{
 	}},
 }
 
-// TestPower cuts the power of a whole host at random moments of every operation. Everything that was written and
-// synced in a home is there when its workspace runs again, and after it was archived and restored. No workspace ends
-// in ERROR. `make test-power` runs it.
+// TestPower cuts the power of a whole host at random moments of every operation. Everything that was written and synced
+// in a home is there when its workspace runs again, and also after it was archived and restored. No workspace ends in
+// ERROR. `make test-power` runs it.
 func TestPower(t *testing.T) {
 	if *powerCuts == 0 {
 		t.Skip("make test-power says how many power cuts it makes")

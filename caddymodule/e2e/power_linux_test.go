@@ -7,8 +7,8 @@ import (
 )
 
 // TestPowerCutAfterAWriteInPlace: a database in a restored home writes to its file in place, fdatasync brings that to
-// the disk, and then the power is cut. The file still has its former change time. The next archive has the new
-// content all the same (SPEC 12.15).
+// the disk, and then the power is cut. The file still has its former change time. The next archive nevertheless has the
+// new content (SPEC 12.15).
 func TestPowerCutAfterAWriteInPlace(t *testing.T) {
 	t.Parallel()
 	h := newPoweredHost(t)

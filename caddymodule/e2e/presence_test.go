@@ -12,8 +12,8 @@ import (
 )
 
 // TestPresence: an open tab's own requests do not keep its workspace awake, and a person's input in it does. The tab
-// reports that the workspace sleeps, wakes it at a key, and comes back by itself after any other wake-up (SPEC 6,
-// 8).
+// reports that the workspace sleeps, wakes it at a key, and comes back by itself after it is woken in any other way
+// (SPEC 6, 8).
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12")
@@ -37,13 +37,13 @@ func TestPresence(t *testing.T) {
 			}
 			return nil
 		})
-		// It has noticed that the terminal's connection is gone: the next one is new.
+		// The page has noticed that the terminal's connection is gone: the next connection is new.
 		b.do("the terminal is not connected", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=closed]`)))
 	}
 	b.do("opening it", chromedp.Navigate(byPath.base(in, w.ID)))
 	connected()
 
-	// Typing keeps it for longer than the TTL, although the terminal runs nothing.
+	// Typing keeps the workspace awake for longer than the TTL, although the terminal runs nothing.
 	b.do("focusing the terminal", chromedp.Focus(chromedp.CSS(`.xterm-helper-textarea`)))
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		b.do("typing", chromedp.KeyEvent(" "), chromedp.Sleep(time.Second))
@@ -62,7 +62,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("the tab has loaded documents with the statuses %v, want the workspace alone", s)
 	}
 
-	// Woken elsewhere, it comes back too.
+	// If the workspace is woken elsewhere, the tab comes back, too.
 	asleep()
 	me.setDesiredState(t, w.ID, "RUNNING")
 	connected()

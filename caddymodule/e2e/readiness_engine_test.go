@@ -60,7 +60,7 @@ func TestReadiness(t *testing.T) {
 		u.setDesiredState(t, w.ID, "RUNNING")
 		return u, w.ID
 	}
-	// Neither is due while the test waits.
+	// Neither health check is due while the test waits.
 	for name, check := range map[string]string{
 		"passes": "HEALTHCHECK --interval=1h --timeout=5s CMD true",
 		"fails":  "HEALTHCHECK --interval=1h --timeout=5s --retries=1 CMD false",
@@ -96,7 +96,7 @@ func TestReadiness(t *testing.T) {
 	if _, body := declared.get(t, in.url("/api/v1/workspaces/"+there), http.Header{}); strings.Contains(body, "NotAnswering") {
 		t.Errorf("it says %s", body)
 	}
-	// The next start has the port at once.
+	// The next start uses the port immediately.
 	declared.setDesiredState(t, there, "STANDBY")
 	declared.awaitPhase(t, there, "STANDBY")
 	declared.setDesiredState(t, there, "RUNNING")

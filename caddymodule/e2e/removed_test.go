@@ -21,8 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. It goes by itself as soon as nothing of
-// it runs any more, and not before. Files that it writes until then are in the home, and in its next archive.
+// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. The Pod disappears by itself as soon as
+// nothing in it runs any more, and not before. Files that it writes before then are in the home, and in its next
+// archive.
 func TestPodsRemoved(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("what Docker deletes is gone at once; run `make test-k8s`")
@@ -126,7 +127,7 @@ func (in *installation) readCounter(t *testing.T, id string) (int, error) {
 	return lastNumber(out)
 }
 
-// lastNumber returns the number in the last complete line: half a number may follow it.
+// lastNumber returns the number in the last complete line: part of another number may follow it.
 func lastNumber(lines []byte) (int, error) {
 	lines = bytes.TrimSpace(lines[:bytes.LastIndexByte(lines, '\n')+1])
 	return strconv.Atoi(string(lines[bytes.LastIndexByte(lines, '\n')+1:]))

@@ -44,7 +44,7 @@ const (
 	soakSleeping                           = 20
 	// soakRequest bounds a user's wait for one answer, and soakCertain the wait until a creation is certain.
 	soakRequest, soakCertain = 40 * time.Second, 3 * time.Minute
-	// soakFlawless is how long users continue at the end, after every home has shown its page since the last fault.
+	// soakFlawless is how long users continue at the end, once every home has shown its page after the last fault.
 	// Nothing may fail in that time.
 	soakFlawless = 15 * time.Second
 	// soakWarm is how long users work before the measurements and the faults begin.
@@ -160,7 +160,7 @@ func TestSoak(t *testing.T) {
 	s.checkMemory(faulty)
 }
 
-// recovers waits until every home has shown its page: then the backlog of the faults is done.
+// recovers waits until every home has shown its page: then the backlog that the faults left is done.
 func (s *soaking) recovers(ctx context.Context) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, soakRest)
@@ -347,7 +347,7 @@ func (s *soaking) addUsers(ctx context.Context, t *testing.T, n int) {
 	}
 }
 
-// eachOf does something with all users, that many at once.
+// eachOf calls do for all users, for at most atOnce of them at the same time.
 func eachOf(atOnce int, all []*visitor, do func(int, *visitor)) {
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -421,7 +421,7 @@ func (s *soaking) breakThings(ctx context.Context, t *testing.T) {
 	}
 }
 
-// hit carries out one fault. The victim records its later repair.
+// hit carries out one fault. The victim records how to repair it later.
 func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	t.Helper()
 	v := s.victims[slices.IndexFunc(s.victims, func(v *victim) bool { return v.Name == p.Server })]
@@ -555,7 +555,7 @@ func (s *soaking) checkModel(t *testing.T) {
 	}
 }
 
-// checkLeaks waits until nothing new is left, or names it.
+// checkLeaks waits until nothing new is left behind, or names what is.
 func (s *soaking) checkLeaks(t *testing.T, before soak.Snapshot, groups map[string]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakSettle)

@@ -112,8 +112,8 @@ func descendants(pid int) (all []int) {
 	return all
 }
 
-// freeSharedMemory frees the small segment by which PostgreSQL notices that it still runs. A killed server keeps it,
-// and the next one does not find it.
+// freeSharedMemory frees the small segment by which PostgreSQL notices that it still runs. A killed server leaves it
+// behind, and the next server never finds it.
 func freeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func freeSharedMemory(dir string) error {
 	return err
 }
 
-// memory is the folder of PostgreSQL's data, in memory, so that its writes wait for no disk.
+// memory is the folder of PostgreSQL's data, in memory, so that its writes do not wait for a disk.
 const memory = "/dev/shm"
 
 // postgresVictim is a PostgreSQL server for one test with the database soak.
@@ -205,7 +205,7 @@ func storeVictim(t *testing.T) (*victim, *server.S3) {
 	}), &first
 }
 
-// engineVictim is a Docker engine for one test. Its containers survive its end or end with it, in turns.
+// engineVictim is a Docker engine for one test. Its containers alternately survive its end and end with it.
 func engineVictim(t *testing.T) (*victim, *ownEngine) {
 	t.Helper()
 	e := newOwnEngine(t, true)

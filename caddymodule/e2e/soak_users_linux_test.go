@@ -15,8 +15,8 @@ import (
 // soakFiles is the number of files that a user makes in a home besides the one with lines.
 const soakFiles = 8
 
-// edit is the day of a user who works in a workspace: opens it, types, makes files, looks at them, closes the tab or
-// leaves it open, and comes back after a while.
+// edit is the day of a user who works in a workspace: the user opens it, types, makes files, looks at them, closes the
+// tab or leaves it open, and comes back after a while.
 func (v *visitor) edit(ctx context.Context) {
 	for v.pause(ctx, 0, 12*time.Second); ctx.Err() == nil; v.pause(ctx, time.Second, 25*time.Second) {
 		if !v.open(ctx) {
@@ -108,7 +108,7 @@ func (v *visitor) program(ctx context.Context) {
 	}
 }
 
-// companion is a second actor for the same user, with its own random choices by its name.
+// companion is a second actor for the same user, with its own random choices, which depend on its name.
 func (v *visitor) companion(what string) *visitor {
 	name, hash := what+" of "+v.name, fnv.New64()
 	_, _ = io.WriteString(hash, name)
@@ -157,7 +157,7 @@ func (v *visitor) follow(ctx context.Context, last *string) {
 	}
 }
 
-// keep is the day of a user with many sleeping workspaces: lists them, renames them, makes some and deletes some.
+// keep is the day of a user with many sleeping workspaces, who lists them, renames them, makes some and deletes some.
 // names are the user's workspaces, by id.
 func (v *visitor) keep(ctx context.Context, names map[string]string) {
 	for v.pause(ctx, 0, 5*time.Second); ctx.Err() == nil; v.pause(ctx, 2*time.Second, 10*time.Second) {

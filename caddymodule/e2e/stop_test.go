@@ -78,8 +78,8 @@ func TestStop(t *testing.T) {
 	engine.Hang(false)
 }
 
-// TestTwoProcessesShareThePort: a new process takes over from an old one without a gap. Requests over new connections
-// meanwhile are answered, except those that the kernel resets with the old socket.
+// TestTwoProcessesShareThePort: a new process takes over from an old one without a gap. Meanwhile, requests over new
+// connections are answered, except those that the kernel resets with the old socket.
 func TestTwoProcessesShareThePort(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_SHARE_PORTS=true")

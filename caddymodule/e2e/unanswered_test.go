@@ -16,7 +16,7 @@ import (
 )
 
 // TestQuestionsWithoutAnAnswerAreAskedAgain: on a changing network, such as a laptop's, none of the dashboard's first
-// requests gets an answer. It shows everything all the same.
+// requests gets an answer. It nevertheless shows everything.
 func TestQuestionsWithoutAnAnswerAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	in := install(t)

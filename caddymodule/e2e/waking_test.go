@@ -31,7 +31,7 @@ func (b *tab) at(address string) {
 	}
 }
 
-// comesTo waits until the tab is at exactly this address. The page's answer can be seen before the tab has taken its
+// comesTo waits until the tab is at exactly this address. The page's answer can be seen before the tab shows its
 // address.
 func (b *tab) comesTo(address string) {
 	b.t.Helper()
@@ -84,8 +84,8 @@ func TestOneAddressFromArchivedToRunning(t *testing.T) {
 	b.comesTo(address)
 }
 
-// TestWakePage: the page lists only the stages of this way to the workspace. It speaks the language that was chosen on the
-// dashboard, on a workspace's own host, too.
+// TestWakePage: the page lists only the stages of this particular wake-up. It is in the language that was chosen on the
+// dashboard, even on a workspace's own host.
 func TestWakePage(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -159,13 +159,13 @@ func TestLimitPage(t *testing.T) {
 		b.withoutScripts(false)
 		b.comesTo(to)
 		me.awaitPhase(t, running.ID, "STANDBY")
-		// And back, for the next round.
+		// Swap back for the next round.
 		me.setDesiredState(t, wanted.ID, "STANDBY")
 		me.awaitPhase(t, wanted.ID, "STANDBY")
 		me.setDesiredState(t, running.ID, "RUNNING")
 		me.awaitPhase(t, running.ID, "RUNNING")
 	}
-	// A refused start by the API names the way out.
+	// When the API refuses a start, its answer names the way out.
 	var problem struct {
 		Running []struct{ ID, Name string } `json:"running"`
 	}

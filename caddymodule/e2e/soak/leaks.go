@@ -21,7 +21,7 @@ type Allowance struct {
 	// More is how many more there may be; Any says that any number is right.
 	More float64
 	Any  bool
-	// Less says that fewer are as wrong: the number must be exact.
+	// Less says that a decrease is just as wrong: the number must be exact.
 	Less bool
 }
 

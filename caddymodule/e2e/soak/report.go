@@ -63,7 +63,7 @@ var plots = []struct {
 	{"Connections of PostgreSQL and Redis", []string{"connections/"}},
 }
 
-// window is the period whose times a plot takes together.
+// window is the period over which a plot combines times.
 const window = 15
 
 //go:embed report.html

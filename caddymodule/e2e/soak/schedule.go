@@ -40,8 +40,8 @@ const (
 	rest = 2 * time.Second
 )
 
-// Schedule chooses faults for that long. Every target has its turn before any has its next one, and a target has one
-// fault at a time.
+// Schedule chooses faults for that long. Every target has its turn before any target has another one, and a target has
+// one fault at a time.
 func Schedule(r *rand.Rand, d time.Duration, targets []Target) (all []Planned) {
 	free := make(map[string]time.Duration)
 	var turns []Target

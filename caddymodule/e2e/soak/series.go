@@ -63,15 +63,15 @@ func (r *Recorder) Gauge(name string, now time.Time, value float64) {
 	r.lines[name] = append(r.lines[name], plot.Point{X: r.At(now), Y: value})
 }
 
-// Took records the duration of something that has ended now.
+// Took records the duration of something that has just ended.
 func (r *Recorder) Took(name string, now time.Time, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.times[name] = append(r.times[name], timed{r.At(now), d.Seconds()})
 }
 
-// Tick turns the counts since the last tick, that long ago, into values per second. A name that was counted once is
-// drawn from then on, even where it is 0.
+// Tick turns the counts since the last tick into values per second, given how long ago that tick was. A name that was
+// counted once is drawn from then on, even where it is 0.
 func (r *Recorder) Tick(now time.Time, since time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *Recorder) Tick(now time.Time, since time.Duration) {
 	}
 }
 
-// Line returns the values of a name.
+// Line returns the values with that name.
 func (r *Recorder) Line(name string) []plot.Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func middle(values []float64) float64 {
 }
 
 // Growth judges whether a value stayed flat: it returns how much it grew over the time of its points, and how much it
-// may grow, which is a share of its median, but at least least.
+// may grow: a share of its median, and no less than least.
 func Growth(points []plot.Point, share, least float64) (grew, may float64) {
 	if len(points) < 3 {
 		return 0, least

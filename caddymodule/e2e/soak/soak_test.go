@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// TestLeaks: each planted leak is named, and nothing else.
+// TestLeaks: each planted leak is named, and nothing else is.
 func TestLeaks(t *testing.T) {
 	before := Snapshot{"caddy-0 goroutines": 80, "rows users": 10, "rows history": 5, "containers": 0}
 	allowed := []Allowance{
