@@ -57,9 +57,8 @@ func (c *call) allHistory() error {
 	return sendHistory(c, found, limit, v1.EventOf, func(e store.Event) *int64 { return &e.ID })
 }
 
-// collect is POST /admin/gc {"dry_run": true}, for administrators: it lists the archives that no workspace
-// needs, or deletes those that are due, as `caddy codehub gc` does. It answers 409 while another collection
-// runs.
+// collect is POST /admin/gc {"dry_run": true}, for administrators: it lists the archives that no workspace needs, or
+// deletes those whose time has come, as `caddy codehub gc` does. It answers 409 while another collection runs.
 func (c *call) collect() error {
 	dry, err := c.dryRun()
 	if err != nil {
@@ -115,9 +114,9 @@ func (c *call) dryRun() (bool, error) {
 	return *in.Dry, nil
 }
 
-// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading back all
-// archives would read. With false it asks the leader to read them back now, and answers 202. The overview
-// shows how much is left, and the findings.
+// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading back all archives
+// would read. With false, it asks the leader to read them back now, and answers 202. The overview shows how much is
+// left, and the findings.
 func (c *call) scrubArchives() error {
 	dry, err := c.dryRun()
 	if err != nil {

@@ -41,9 +41,9 @@ const readyTimeout = 10 * time.Second
 type Options struct {
 	// Site knows the addresses of the installation, and which requests are cross origin.
 	Site *site.Site
-	// Service reads and changes workspaces, and owns all rules about them.
+	// Service reads and changes workspaces, and owns all rules about workspaces.
 	Service Workspaces
-	// DeletionDelay is how long the deletion of a workspace can be undone for certain.
+	// DeletionDelay is for how long the deletion of a workspace can certainly be undone.
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth Accounts
@@ -54,16 +54,16 @@ type Options struct {
 	// Authenticated is called with the user of each admitted request of the REST API, for the access
 	// log.
 	Authenticated func(*http.Request, auth.User)
-	// Audit records who asked for what.
+	// Audit records who requested what.
 	Audit Audit
-	// Usage is how long workspaces were in each phase.
+	// Usage knows how long workspaces were in each phase.
 	Usage Usage
 	// Identity returns the grant of a request if another authentication signs people in. Its errors
 	// are those of [auth.Auth.Named]. Default: our own sessions.
 	Identity func(*http.Request) (auth.Grant, error)
-	// SignOut is where people sign out of that authentication, empty if nowhere.
+	// SignOut is the address where people sign out of that authentication, empty if there is none.
 	SignOut string
-	// NoPasswords switches signing in with a password off.
+	// NoPasswords turns off signing in with a password.
 	NoPasswords bool
 	// Provider is another way to sign in. Default: there is none.
 	Provider Provider
@@ -108,10 +108,10 @@ type Options struct {
 // Provider is an identity provider through which people can also sign in. It serves the paths below
 // [providerPath].
 type Provider interface {
-	// Serve answers r, whose address is at. The caller has refused requests of other origins.
+	// Serve answers r; at is its address. The caller has refused requests of other origins.
 	Serve(w http.ResponseWriter, r *http.Request, at *site.Address)
-	// LogoutURL returns the address at which the browser also signs out of the provider after the
-	// end of a session that was started through issuer; empty if there is none.
+	// LogoutURL returns the address at which the browser also signs out of the provider when a session that was started
+	// through issuer has ended; it is empty if there is none.
 	LogoutURL(at *site.Address, issuer string) string
 }
 
@@ -129,7 +129,7 @@ type Handler struct {
 	// streams counts the open event streams of each session, commands the running commands of each user.
 	streams  streams
 	commands streams
-	// away logs an outage of the database once.
+	// away logs each outage of the database once.
 	away *outage.Reporter
 	// local is true if every request is an operator's; see [Local].
 	local bool
@@ -166,10 +166,10 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Serve answers r, or hands it to next: paths that are not part of the API, and every request to a
-// workspace's own host. Errors of the API are sent as application/problem+json. When a page cannot
-// be shown, Serve sends nothing and returns a [*problem.Problem], so that the server can show an
-// error page of its own. Errors of next are returned unchanged.
+// Serve answers r, or hands it to next: next gets paths that are not part of the API, and every request to a
+// workspace's own host. Errors of the API are sent as application/problem+json. When a page cannot be shown, Serve
+// sends nothing and returns a [*problem.Problem], so that the server can show an error page of its own. Errors of next
+// are returned unchanged.
 func (h *Handler) Serve(
 	w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error,
 ) error {
@@ -216,8 +216,7 @@ func (h *Handler) ready(ctx context.Context) error {
 	return nil
 }
 
-// byToken reports whether the request carries a personal access token. Then no other credential
-// counts.
+// byToken reports whether the request carries a personal access token. If so, no other credential counts.
 func byToken(r *http.Request) bool {
 	_, _, ok := site.AccessToken(r.Header, auth.TokenPrefix)
 	return ok

@@ -48,7 +48,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("got status %d: %s", a.StatusCode, a.Text)
 	}
 
-	// A new sign-in ends the session that the browser had.
+	// A new sign-in ends the session that the browser had before.
 	a = c.Do("POST", "/api/v1/auth/login", map[string]any{"username": "admin", "password": testPassword})
 	c.Do("GET", "/api/v1/auth/session", nil).Problem(t, 401, "not-signed-in")
 
@@ -308,7 +308,7 @@ func TestHealthNamesTheShardsWhenThereAreSeveral(t *testing.T) {
 	}
 }
 
-// A process that has just started holds requests, and finally answers that it is not ready.
+// A process that has just started holds requests for a while, and then answers that it is not ready.
 func TestRequestsWaitForTheCoordinator(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) {
 		o.WaitReady = func(ctx context.Context) error {
@@ -348,7 +348,7 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 // A database may accept connections without answering. Requests must not wait forever.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) { o.DatabaseTimeout = 50 * time.Millisecond })
-	// Not through the API, whose timeout is too short for hashing a password.
+	// This is not done through the API, whose timeout is too short for hashing a password.
 	token, _, err := in.auth.Login(t.Context(), "admin", testPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)

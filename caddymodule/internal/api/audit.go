@@ -25,7 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Audit records who asked for what (SPEC 13). *auditlog.Log implements it.
+// Audit records who requested what (SPEC 13). *auditlog.Log implements it.
 type Audit interface {
 	List(ctx context.Context, f auditlog.Filter, limit int, before *auditlog.Cursor) ([]auditlog.Entry, error)
 	Each(ctx context.Context, f auditlog.Filter, do func(auditlog.Entry) error) error
@@ -61,9 +61,9 @@ func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) 
 // maxProgram is the longest name of a program that is kept, in bytes.
 const maxProgram = 64
 
-// auditExec records that a command begins. It keeps only the base name of the program: the arguments may hold
-// secrets, and so may a first word that is not a name. The workspace must have one of the revisions; nil allows
-// any.
+// auditExec records that a command begins. It keeps only the base name of the program, because the arguments may
+// contain secrets, and so may a first word that is not a program's name. The workspace must have one of the revisions;
+// nil allows any.
 func (c *call) auditExec(program string, revisions []int64) error {
 	name := path.Base(program)
 	if len(name) > maxProgram || strings.ContainsFunc(name, func(r rune) bool {
@@ -102,7 +102,7 @@ func (c *call) readAudit() error {
 }
 
 // ownAudit is GET /me/audit?limit&cursor: the sign-ins, access tokens and changes of the user's own account, newest
-// first. It hides the origin of changes by others.
+// first. It hides the origin of changes that others made.
 func (c *call) ownAudit() error {
 	f := auditlog.Filter{Concerning: c.user.ID, Actions: slices.Concat(audit.Matching("user"), audit.Matching("token"))}
 	return c.sendAudit(f, func(e auditlog.Entry) v1.AuditEntry { return v1.AccountAuditOf(e, c.user.ID) })
@@ -187,8 +187,8 @@ const ndjson = "application/x-ndjson"
 const flushAudit = 64 << 10
 
 // streamAudit answers with every entry, one per line, until the client leaves or the session or this configuration
-// ends. It holds one page of entries in memory. An incomplete answer is broken off, so that no client takes it for
-// the whole.
+// ends. It holds one page of entries in memory. An incomplete answer is broken off, so that no client takes it for a
+// complete one.
 func (c *call) streamAudit(f auditlog.Filter) error {
 	ctx, out, done, err := c.live(ndjson)
 	if err != nil {

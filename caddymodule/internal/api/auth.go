@@ -140,9 +140,9 @@ func (c *call) session() error {
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
 }
 
-// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of
-// its own. It redirects to that host with a ticket that works once, because that host never gets
-// the session cookie. A user without a session signs in first and comes back.
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own. Because that
+// host never gets the session cookie, it redirects there with a ticket that works once. A user without a session signs
+// in first and comes back.
 func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	host, browser, ok := site.TicketRequest(r)
 	if !ok || h.Identity != nil { // Identity knows who is signed in on every host
@@ -155,7 +155,7 @@ func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Addres
 	ticket, err := h.Auth.Ticket(r.Context(), token, host.ID, browser)
 	switch {
 	case errors.Is(err, auth.ErrBadTicket):
-		// The workspace's host did not send the browser here: the sign-in must begin there.
+		// The workspace's host did not send the browser here, but the sign-in must begin there.
 		back := site.LocalPath(r.URL.Query().Get("return"))
 		site.Redirect(w, at.PortOrigin(host.ID, host.Port)+back, http.StatusSeeOther)
 		return nil

@@ -22,8 +22,7 @@ import (
 // maxBody bounds the body of a request, in bytes. The largest field is a memo.
 const maxBody = 64 << 10
 
-// textField is a text in a request's body that may be missing, null or given. Null
-// means the empty text.
+// textField is a text in a request's body that may be missing, null or present. Null means the empty text.
 type textField struct {
 	given bool
 	text  string
@@ -83,9 +82,9 @@ func unmarshal(body []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// unambiguous refuses JSON that parsers read differently: a duplicate field, invalid UTF-8, or half a
-// surrogate pair (RFC 8259, sections 4 and 8). encoding/json silently takes the last field, and U+FFFD
-// for the rest.
+// unambiguous refuses JSON that parsers read differently: a duplicate field, invalid UTF-8, or half a surrogate pair
+// (RFC 8259, sections 4 and 8). For a duplicate, encoding/json silently takes the last field, and for the rest it takes
+// U+FFFD.
 func unambiguous(body []byte) error {
 	_, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue()
 	var syntax *jsontext.SyntacticError
@@ -155,7 +154,7 @@ func bodyProblem(err error) error {
 	})
 }
 
-// jsonName returns what JSON calls a kind of Go value.
+// jsonName returns the JSON name for a kind of Go value.
 func jsonName(kind string) string {
 	switch kind {
 	case "struct", "map":

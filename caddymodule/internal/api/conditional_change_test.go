@@ -151,7 +151,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 		}
 	}
 	refused("adopted")
-	// Bob's limits are not checked first, and the answer does not reveal that it is deleted.
+	// Bob's limits are not checked first, and the answer does not reveal that the workspace is deleted.
 	in.exec(`UPDATE users SET max_workspaces = 1, max_running = 1 WHERE username = 'bob'`)
 	bob.Create("another")
 	refused("beside as many as there may be")

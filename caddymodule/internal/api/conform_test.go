@@ -32,8 +32,8 @@ import (
 // samplesPerOperation is the number of samples per operation and seed.
 const samplesPerOperation = 20
 
-// TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and others: only the
-// others must be refused as invalid. The client checks every answer against the description.
+// TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and requests that it does not
+// allow: only the latter must be refused as invalid. The client checks every answer against the description.
 func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	t.Parallel()
 	operations, err := openapitest.Operations()
@@ -139,8 +139,8 @@ func (s *sender) send(o openapitest.Operation, sample openapitest.Sample) {
 	}
 }
 
-// unstated reports whether a field may be refused as invalid although the description allows it, because of a rule
-// that it cannot state.
+// unstated reports whether a field may be refused as invalid although the description allows it, because of a rule that
+// the description cannot state.
 func unstated(operation, field string, s openapitest.Sample) bool {
 	var body map[string]any
 	_ = json.Unmarshal(s.Body, &body)

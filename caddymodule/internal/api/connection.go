@@ -24,8 +24,8 @@ const (
 	checkCookieFor = 60
 )
 
-// connection is GET [reach.Path]. It shows only the doctor of this installation how its requests
-// arrive; for others it does not exist.
+// connection is GET [reach.Path]. It shows this installation's own doctor how the doctor's requests arrive; for all
+// other clients, the path does not exist.
 func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 	asked, ok := reach.Parse(r.Header.Get(reach.Header), h.Database())
 	if !ok {

@@ -37,10 +37,10 @@ const (
 	maxLines     = 10_000
 )
 
-// workspaceLogs is GET /workspaces/{id}/logs?lines&follow: the last lines that the container of one of the
-// user's own workspaces printed. Administrators, too, see only their own, because some applications print
-// a password there. With follow=true the answer goes on until the container ends. It refuses with 409 when
-// there is no container, and with 429 when the session has [maxStreams] open.
+// workspaceLogs is GET /workspaces/{id}/logs?lines&follow: the last lines that the container of one of the user's own
+// workspaces printed. Administrators, too, see only their own, because some applications print a password there. With
+// follow=true the answer continues until the container ends. It refuses with 409 when there is no container, and with
+// 429 when the session has [maxStreams] open.
 func (c *call) workspaceLogs() error {
 	lines, err := c.number("lines", maxLines)
 	if err != nil {
@@ -104,8 +104,8 @@ func (c *call) find(a service.Actor) (workspace.Workspace, error) {
 	return c.Service.Get(ctx, a, c.id)
 }
 
-// workspaceStats is GET /workspaces/{id}/stats: what the running container uses, and the ports that listen
-// there besides the application's own. It refuses with 409 when no container runs.
+// workspaceStats is GET /workspaces/{id}/stats: the resources that the running container uses, and the ports that
+// listen there besides the application's own. It refuses with 409 when no container runs.
 func (c *call) workspaceStats() error {
 	w, err := c.find(c.actor())
 	if err != nil {

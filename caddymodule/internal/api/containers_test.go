@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// containers are those of the test.
+// containers are the test's containers.
 type containers struct {
 	*memory.Backend
 	stats     backend.Stats

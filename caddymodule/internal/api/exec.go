@@ -23,11 +23,11 @@ const (
 	maxWords    = 1000
 )
 
-// execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one of
-// the user's own workspaces, even for an administrator. The answer is JSON, one object per line, as the
-// command prints: {"stdout": …} or {"stderr": …}, and finally {"exit_code": n}, or {"problem": …} if the end
-// of the command is not known. It refuses with 409 when no container runs. A dozing workspace resumes first,
-// which counts against the limits as a start does: 429 when they are reached.
+// execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one of the user's
+// own workspaces. Administrators, too, can use only their own. The answer is JSON, one object per line, as the command
+// prints: {"stdout": …} or {"stderr": …}, and finally {"exit_code": n}, or {"problem": …} if the end of the command is
+// not known. It refuses with 409 when no container runs. A dozing workspace resumes first, which counts against the
+// limits as a start does: 429 when they are reached.
 func (c *call) execWorkspace() error {
 	var in struct {
 		Command []*string `json:"command"`

@@ -138,7 +138,7 @@ func TestTheEndOfACommandIsLost(t *testing.T) {
 	}
 }
 
-// The end of the client, the session or this configuration ends the call of the engine.
+// The end of the client, the session or this configuration ends the call to the engine.
 func TestWhatEndsACommandsAnswer(t *testing.T) {
 	ended := make(chan error, 20)
 	stopping := make(chan struct{})
@@ -182,7 +182,7 @@ func TestWhatEndsACommandsAnswer(t *testing.T) {
 	}
 	awaitEnd("a revoked token")
 
-	// A user may run this many commands at the same time, and not one more.
+	// A user may run this many commands at the same time, but not one more.
 	var bodies []*bufio.Reader
 	for range 16 {
 		bodies = append(bodies, begin(limit, ann))

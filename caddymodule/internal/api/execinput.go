@@ -46,7 +46,7 @@ func (in *execInput) put(p []byte) error {
 	return nil
 }
 
-// end ends the input, with [io.EOF] if the client has ended it.
+// end ends the input; the error is [io.EOF] if the client has ended it.
 func (in *execInput) end(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

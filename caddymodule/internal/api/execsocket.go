@@ -123,7 +123,7 @@ func (s *execSocket) listen(ctx context.Context, heartbeat time.Duration) (stop 
 	s.ctx = ctx
 	context.AfterFunc(ctx, func() { s.input.end(io.ErrClosedPipe) })
 	heard := make(chan struct{})
-	// The end of the context of Read would close the connection, which still has to carry the end of the command.
+	// If the context of Read ended, that would close the connection, which still has to carry the end of the command.
 	reading, enough := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(heard)
@@ -198,7 +198,7 @@ func (s *execSocket) hear(ctx context.Context) error {
 	}
 }
 
-// resize replaces a size that was not read yet.
+// resize replaces a size that has not been read yet.
 func (s *execSocket) resize(to backend.Size) {
 	select {
 	case <-s.resized:
@@ -216,9 +216,9 @@ func (s *execSocket) say(ctx context.Context, v v1.ExecSaid) error {
 	return s.send(ctx, websocket.MessageText, text)
 }
 
-// send sends a message unless ctx has ended. A client that reads nothing is dropped. A message that is being sent
-// when ctx ends is sent whole: the end of the context of Write would close the connection, which still has to carry
-// the end of the command.
+// send sends a message unless ctx has ended. A client that reads nothing is dropped. A message that is being sent when
+// ctx ends is sent whole: if the context of Write ended, that would close the connection, which still has to carry the
+// end of the command.
 func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, message []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err

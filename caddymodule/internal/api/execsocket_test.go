@@ -126,8 +126,8 @@ func echo(_ context.Context, _ workspace.ID, c backend.Command, stdout, stderr i
 	}
 }
 
-// Input arrives unchanged and only as fast as the command reads it, and its end arrives while the command goes
-// on printing.
+// Input arrives unchanged and only as fast as the command reads it, and its end arrives while the command is still
+// printing.
 func TestACommandWithInput(t *testing.T) {
 	in := newHarness(t, withExec(echo))
 	ann := in.signedIn("ann")

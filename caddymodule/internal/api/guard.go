@@ -12,8 +12,8 @@ import (
 
 // guard refuses requests that could change something and may be a replay, requests of pages of another origin, and
 // requests to a host where users do not sign in. The last rule stops DNS rebinding: a page under an attacker's host
-// name that leads here is of the same origin. guard also deletes cookies that pages of workspaces may have planted to
-// lock the user out.
+// name that resolves to this server has the same origin. guard also deletes cookies that pages of workspaces may have
+// planted to lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case site.IsEarly(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:

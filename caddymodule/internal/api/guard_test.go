@@ -34,8 +34,7 @@ func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	}
 }
 
-// With DNS rebinding, a page of evil.example has the same origin as this server's answers under
-// that name.
+// With DNS rebinding, a page of evil.example has the same origin as the answers of this server under that name.
 func TestOnlyConfiguredHostsSignIn(t *testing.T) {
 	in := newHarness(t)
 	c := in.signedIn("ann")

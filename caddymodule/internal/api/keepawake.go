@@ -6,10 +6,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
-// keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace awake
-// for that many hours from now, even if it is unused; 0 ends this. It answers with the workspace.
-// It refuses more hours than the setting allows with 400, and a workspace that does not run with
-// 409.
+// keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace awake for that many hours
+// from now, even if it is unused; 0 ends an earlier keep-awake. It answers with the workspace. It refuses more hours
+// than the setting allows with 400, and a workspace that does not run with 409.
 func (c *call) keepAwake() error {
 	var in struct {
 		Hours *float64 `json:"hours"`

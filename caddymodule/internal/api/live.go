@@ -113,8 +113,7 @@ func mayWrite(control *http.ResponseController, ended <-chan struct{}) error {
 	}
 }
 
-// printed is a stream of text. It joins characters whose bytes arrive separately; invalid UTF-8
-// becomes U+FFFD.
+// printed is a stream of text. It reassembles characters whose bytes arrive separately; invalid UTF-8 becomes U+FFFD.
 type printed struct {
 	say  func(text string) error
 	rest []byte

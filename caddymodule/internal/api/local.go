@@ -20,9 +20,9 @@ const localTimeout = time.Hour
 
 // Local returns a transport that answers requests in this process, for the commands on an installation's own servers.
 // They need no running gateway. Each request is the operator's, with an administrator's rights; the history names it
-// "cli". A refused request returns the error itself, with its cause, instead of a problem. Local sets what a server
-// would add to o: Site, Hub, Health, WaitReady, Client, Authenticated, Refused and DatabaseTimeout. Only the routes that
-// look into containers need Containers; no command uses them here.
+// "cli". A refused request returns the error itself, with its cause, instead of a problem. Local itself sets those
+// options in o that a server would add: Site, Hub, Health, WaitReady, Client, Authenticated, Refused and
+// DatabaseTimeout. Only the routes that look into containers need Containers; no command uses them here.
 //
 // Only Local's transport acts for an operator. It is not an [http.Handler], so no server can expose it to a
 // network.

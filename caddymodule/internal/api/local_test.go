@@ -102,7 +102,7 @@ func TestALocalAnswerArrivesAsItIsWritten(t *testing.T) {
 	<-canceled
 }
 
-// A panicking handler breaks off its answer, and a canceled request gets none.
+// If a handler panics, its answer is broken off, and a canceled request gets no answer.
 func TestALocalAnswerThatEndsEarly(t *testing.T) {
 	if answer, err := local(t, api.LocalTransport(func(http.ResponseWriter, *http.Request) {}), "GET", "/"); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("an empty answer: %v, %+v", err, answer)

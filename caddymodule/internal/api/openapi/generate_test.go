@@ -386,7 +386,7 @@ func sorted(names []string) []string {
 	return names
 }
 
-// spec matches a reference to the specification, which readers of the document do not have.
+// spec matches a reference to the specification, because readers of the document do not have the specification.
 var spec = regexp.MustCompile(` \((SPEC|RFC) [^)]*\)`)
 
 // read reads the comments of the types of a package.

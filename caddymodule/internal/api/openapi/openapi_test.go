@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/openapi"
 )
 
-// TestTypesOfProblemsStay: programs compare them. A line may be added to the list, but none
-// removed.
+// TestTypesOfProblemsStay checks that no type of problem disappears, because programs compare types. A line may be
+// added to the list, but none removed.
 func TestTypesOfProblemsStay(t *testing.T) {
 	text, err := os.ReadFile("testdata/problems.txt")
 	if err != nil {
