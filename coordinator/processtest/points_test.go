@@ -157,7 +157,7 @@ var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/
 
 // around are functions that wrap those that cause a side effect, as all of package guard do.
 var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne",
-	"store/postgres.collect"}
+	"store/postgres.(*DB).Exec", "store/postgres.collect"}
 
 // caller names the product's code that causes a side effect: the innermost function of the product (the effect) and
 // the outermost one in the same package (the purpose). It also returns all functions of the product on the stack,
