@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// While PostgreSQL is away, sessions in memory stay valid, and a request with any other session is not treated as
-// signed out, which would lead to a sign-in page that cannot work either. This holds whether the gateway or an
+// While PostgreSQL is away, sessions in memory stay valid. A request with any other session is not treated as signed
+// out: it would be sent to a sign-in page, which cannot work either. This holds whether the gateway or an
 // authentication handler looks up the session.
 func TestSessionsWhilePostgreSQLIsAway(t *testing.T) {
 	in := install(t)

@@ -44,8 +44,8 @@ func TestSessionProvider(t *testing.T) {
 	}
 }
 
-// An access token opens workspaces, and nothing else that an operator protects with the provider. The token appears in
-// no log.
+// An access token opens workspaces. It opens no other site that an operator protects with the session provider. The
+// token appears in no log.
 func TestSessionProviderWithAnAccessToken(t *testing.T) {
 	in := install(t)
 	ann, anyone := in.signedIn("ann"), in.anyone()

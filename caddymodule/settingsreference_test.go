@@ -203,7 +203,8 @@ func sentence(name, comment string) string {
 	return text
 }
 
-// meaningAndDefault splits the documentation of a setting. The default that it states must be the one in the table.
+// meaningAndDefault splits the documentation of a setting. The default in the documentation must be the one in the
+// settings table.
 func meaningAndDefault(t *testing.T, s settings.Setting, doc string) (meaning, def string) {
 	t.Helper()
 	meaning, def, _ = strings.Cut(doc, "Default: ")

@@ -61,7 +61,7 @@ func TestListensForAnother(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test ends
 }
 
-// Caddy shares a port silently: half of the requests to either process would get the wrong answer.
+// Caddy shares a port silently: half of the requests would then reach the wrong process.
 func TestAPortOfAnotherProcessIsRefused(t *testing.T) {
 	in := install(t)
 	free, err := server.FreePort()

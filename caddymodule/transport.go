@@ -18,7 +18,8 @@ import (
 // Limits of the requests to applications, unless the block `transport http` sets others (SPEC 8).
 const (
 	// idleConnection is how long a connection is kept for the next request. Applications close idle connections after
-	// 200 ms or more. A request that is sent at that moment fails, unless it is repeated.
+	// 200 ms or more. If the application closes a connection just as a request is sent on it, the request fails unless it
+	// is repeated.
 	idleConnection = 50 * time.Millisecond
 	// caddysIdleConnection is Caddy's own default for it.
 	caddysIdleConnection = 2 * time.Minute
@@ -29,8 +30,8 @@ const (
 	answerLimit = time.Hour
 )
 
-// prepareTransport makes the proxy pass on messages unchanged, and makes its connections follow the routes' lease. It
-// changes the proxy's standard transport, and leaves the transports of other modules alone.
+// prepareTransport makes the proxy pass on messages unchanged, and lets it use a connection only as long as the lease
+// of the routes allows. It changes the proxy's standard transport, and leaves the transports of other modules alone.
 func prepareTransport(ctx caddy.Context, proxy caddyhttp.MiddlewareHandler, routes *route.Table) error {
 	handler, ok := proxy.(*reverseproxy.Handler)
 	if !ok {
@@ -146,8 +147,8 @@ func dropAdded(h http.Header) {
 	}
 }
 
-// addedCacheControl is the value that Go adds. Go uses the same string each time, which distinguishes it from the same
-// text in a message.
+// addedCacheControl is the value that Go adds. Go always adds the same string, whose address in memory distinguishes it
+// from an equal text in a message.
 var addedCacheControl = func() string {
 	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 204 No Content\r\nPragma: no-cache\r\n\r\n")), nil)
 	if err != nil {

@@ -110,8 +110,8 @@ func TestAnAnswerThatBeginsBeforeItsUploadHasEnded(t *testing.T) {
 	}
 }
 
-// TestClientsKeepTheirConnections: a connection serves any number of requests, with and without a body, whose answers begin after their
-// bodies have ended.
+// TestClientsKeepTheirConnections: a client can send any number of requests over one connection, with and without a
+// body. The application answers each request only after it has read the body.
 func TestClientsKeepTheirConnections(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
@@ -190,8 +190,8 @@ func TestAnEarlyRefusalReachesTheClient(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreGivenUpSoon: an application closes an idle connection whenever it wants, and a POST that is sent at
-// that moment is not repeated. So the gateway gives up idle connections before applications do.
+// TestConnectionsAreGivenUpSoon: an application may close an idle connection at any time. A POST that is sent just then
+// fails, because it is not repeated. So the gateway closes idle connections before applications do.
 func TestConnectionsAreGivenUpSoon(t *testing.T) {
 	s := startGateway(t, nil)
 	type end struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// bareApplication is an application that answers with plain bytes: no library adds anything to them.
+// bareApplication is an application that writes its answers as plain bytes, so that no library adds anything to them.
 type bareApplication struct {
 	net.Listener
 	mu   sync.Mutex
@@ -114,8 +114,8 @@ func withLength(body string, lines ...string) string {
 	return strings.Join(append([]string{"HTTP/1.1 200 OK", fmt.Sprint("Content-Length: ", len(body))}, lines...), "\r\n") + "\r\n\r\n" + body
 }
 
-// TestAnswersPassUnmodified has a test for each row of the table "What changes on the way" of docs/http.md, which names
-// what Go and Caddy would change.
+// TestAnswersPassUnmodified tests each row of the table "What changes on the way" in docs/http.md. The table names what
+// Go and Caddy would change.
 func TestAnswersPassUnmodified(t *testing.T) {
 	s := startGateway(t, nil)
 	s.encode = gatewaytest.AdaptedServer(t, readExample(t)).Encode
@@ -214,7 +214,7 @@ func TestAnswersPassUnmodified(t *testing.T) {
 	}
 }
 
-// table returns the rows of the table in a guide that says what changes on the way.
+// table returns the rows of a guide's table of what changes on the way.
 func table(t *testing.T, guide string) string {
 	t.Helper()
 	text, err := os.ReadFile(guide)

@@ -57,8 +57,8 @@ func dropped(t *testing.T, conn net.Conn) uint32 {
 }
 
 // TestARequestDoesNotWaitForAVanishedContainer: a container disappears without closing its connections. A client that
-// waits for its answer learns about this soon after the route has ended, and not minutes later, when the operating
-// system gives up. Requests to a container that still exists continue.
+// waits for an answer gets an error soon after the route has ended. Otherwise it would wait for minutes, until the
+// operating system gives up. Requests to a container that still exists continue.
 func TestARequestDoesNotWaitForAVanishedContainer(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms", "wake_timeout": "30s"})
 	s.Table.Confirmed(clock.Moment{}, clock.Now())

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// applyLease gives the routes their lease. If the engine chooses the addresses, the lease is only seconds, because the
-// engine may give an address to another container.
+// applyLease gives the routes their lease. If the engine chooses the addresses, the lease lasts only seconds, because
+// the engine may soon give an address to another container.
 func (c *Coordinator) applyLease(d time.Duration) {
 	if c.backend.Addresses == nil {
 		d = min(d, route.EngineLease)

@@ -39,8 +39,9 @@ func (c *Coordinator) Overview(ctx context.Context) (o Overview, err error) {
 	return o, nil
 }
 
-// Collect runs a garbage collection now, or, if dry is set, only shows what one would do with the archives (SPEC 7). It
-// calls each for every archive with what becomes of it, and returns what [gc.Collect] returns.
+// Collect runs a garbage collection now, or, if dry is set, only shows what a collection would do with the archives
+// (SPEC 7). It calls each once per archive and tells it what becomes of that archive. It returns what [gc.Collect]
+// returns.
 func (c *Coordinator) Collect(ctx context.Context, dry bool, each func(gc.Judgement) error) (gc.Report, error) {
 	return c.gc.Now(ctx, dry, each)
 }

@@ -26,7 +26,7 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// adviseOne does the same as advise, for an error that concerns only this kind of request.
+// adviseOne does the same as advise, for an error after which a different request may still be accepted.
 func adviseOne(err error, remedy string) error {
 	return &refusedError{err: err, remedy: remedy, one: true}
 }
@@ -34,11 +34,12 @@ func adviseOne(err error, remedy string) error {
 // advise adds advice for a person.
 func advise(err error, remedy string) error { return &refusedError{err: err, remedy: remedy} }
 
-// largestSkew is the clock difference from which a refusal is attributed to the clock. Stores accept a difference of 15
-// minutes, some less.
+// largestSkew is the difference between the clocks above which a refusal is blamed on the clock. Stores accept a
+// difference of 15 minutes, some less.
 const largestSkew = 5 * time.Minute
 
-// wrongRegion are the codes for a signature, or a bucket, of a different region.
+// wrongRegion holds the codes with which stores report that the signature, or the bucket, belongs to a different
+// region.
 var wrongRegion = map[string]bool{
 	"AuthorizationHeaderMalformed": true, "AuthorizationQueryParametersError": true, "PermanentRedirect": true,
 	"IllegalLocationConstraintException": true, "TemporaryRedirect": true, "InvalidRegion": true,

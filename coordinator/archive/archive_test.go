@@ -315,7 +315,7 @@ func TestAListingOutsideThePrefixIsAnError(t *testing.T) {
 	}
 }
 
-// TestATransientFailureIsRetried: a real server cannot be made to fail on demand. So this test's server answers 503
+// TestATransientFailureIsRetried: a real server does not fail on demand. So this test has a server that answers 503
 // twice and then redirects to a real one.
 func TestATransientFailureIsRetried(t *testing.T) {
 	var left atomic.Int32

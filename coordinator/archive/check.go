@@ -29,7 +29,7 @@ const (
 	checkSigned = time.Minute
 )
 
-// Defect is something that the store does not do as archives need it.
+// Defect is something that archives need and the store does not do, or does differently.
 type Defect struct {
 	// Text says what was tried and what happened, and Remedy what a person can do.
 	Text, Remedy string
@@ -40,10 +40,10 @@ type Defect struct {
 	Err error
 }
 
-// Check tries once, with its own object, everything that is done with archives. It lists, writes, reads, writes on
-// conditions, uploads in parts, reads with a signed address, and deletes. It returns what does not work; for a suitable
-// store it returns nothing. A problem that affects every request (no connection, no bucket, a wrong key) is reported
-// once.
+// Check does everything once, with an object of its own, that the coordinator and the storage jobs do with archives. It
+// lists, writes, reads, writes on conditions, uploads in parts, reads with a signed address, and deletes. It returns
+// what does not work; for a suitable store it returns nothing. A problem that affects every request (no connection, no
+// bucket, a wrong key) is reported once.
 //
 // It must not be called for another installation's bucket. Several checks may run at once.
 func (s *Store) Check(ctx context.Context) []Defect {
@@ -125,7 +125,8 @@ func (c *checking) weak(remedy, text string) {
 	c.found = append(c.found, Defect{Text: text, Remedy: remedy, Weak: true})
 }
 
-// readMarker is the first request. Without an answer nothing is written: the bucket may belong to another system.
+// readMarker is the first request. If it gets no answer, the check writes nothing, because the bucket may belong to
+// another system.
 func (c *checking) readMarker(ctx context.Context) error {
 	out, err := c.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.opts.Bucket, Key: c.object(MarkerKey)})
 	if err == nil {
@@ -154,7 +155,7 @@ func (c *checking) list(ctx context.Context) error {
 		}
 	}
 	if len(left) > 0 {
-		// The next check can remove what remains now, and remove reports why it remains.
+		// The next check can remove what this one leaves, and remove reports why it is left.
 		_, _ = c.Delete(ctx, left)
 	}
 	return nil
@@ -307,7 +308,7 @@ func (c *checking) upload(ctx context.Context) error {
 	return err
 }
 
-// readSigned reads as a storage job does, with no key and only a signed address.
+// readSigned reads as a storage job does: it has no key, only a signed address.
 func (c *checking) readSigned(ctx context.Context) error {
 	signed, err := s3.NewPresignClient(c.client, func(o *s3.PresignOptions) {
 		o.Expires, o.Presigner = checkSigned, signsByStoreClock{c.Store}

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// through returns the store's options with a transport in between. answer answers a request itself, or returns nil to
-// let it through.
+// through returns the store's options with a transport in between. The function answer answers a request itself, or
+// returns nil to let the request through.
 func through(o archive.Options, answer func(*http.Request) (*http.Response, error)) archive.Options {
 	o.Transport = func(next http.RoundTripper) http.RoundTripper {
 		return transport(func(r *http.Request) (*http.Response, error) {
@@ -35,8 +35,7 @@ func through(o archive.Options, answer func(*http.Request) (*http.Response, erro
 	return o
 }
 
-// TestTheCheckTellsFailuresApart: for each way in which a store can fail, there is a separate text that says what to
-// change.
+// TestTheCheckTellsFailuresApart: each way in which a store can fail has its own text, which says what to change.
 func TestTheCheckTellsFailuresApart(t *testing.T) {
 	store := options(devenv.S3(t))
 	changed := func(change func(*archive.Options)) archive.Options {

@@ -10,12 +10,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// noticedSkew is the difference from which the store's clock is followed. A smaller difference may only be the time
-// that the answer takes through the network.
+// noticedSkew is the difference from which the store's clock is followed. A smaller difference may merely be the time
+// that the answer spent on the network.
 const noticedSkew = time.Minute
 
-// storeClock derives the store's time from the dates of its answers. The SDK also signs its own requests by it; see
-// [Store.now] for other requests.
+// storeClock derives the store's time from the dates of its answers. The SDK signs its own requests with the corrected
+// time; for other requests, see [Store.now].
 type storeClock struct{ ahead atomic.Int64 }
 
 // watch makes a client set the clock.
@@ -37,5 +37,5 @@ func (c *storeClock) watch(o *s3.Options) {
 }
 
 // now returns the current time by the store's clock, according to its latest answer. Requests that others will send
-// must be signed by it: a store refuses a signature that is 15 minutes old, or in its future.
+// must be signed with this time: a store refuses a signature that is 15 minutes old, or in its future.
 func (s *Store) now() time.Time { return time.Now().Add(time.Duration(s.clock.ahead.Load())) }

@@ -24,8 +24,8 @@ import (
 )
 
 // CreateEmpty creates the archive of an empty home under key: the archive, encrypted if there are recipients, and then
-// its commit marker. It never replaces a complete archive. If the commit marker is malformed, it returns an error and
-// does not replace that archive, either.
+// its commit marker. It never replaces a complete archive. Nor does it replace an archive whose commit marker is
+// malformed; it then returns an error.
 func (s *Store) CreateEmpty(ctx context.Context, key string) error {
 	_, err := s.Stat(ctx, key)
 	if err == nil {
@@ -67,9 +67,9 @@ func (s *Store) put(ctx context.Context, key string, content []byte, metadata ma
 	return err
 }
 
-// putEncrypted writes an encrypted empty archive, unless there is one, and returns the content that is stored. Each
-// encryption results in different bytes: if two processes wrote theirs and then their markers, the archive of one could
-// end up with the marker of the other.
+// putEncrypted writes an encrypted empty archive, unless the store has one already, and returns the content in the
+// store. Each encryption results in different bytes: if two processes wrote theirs and then their markers, the archive
+// of one could end up with the marker of the other.
 func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, keys Keys) ([]byte, error) {
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.opts.Bucket, Key: s.object(key), IfNoneMatch: aws.String("*"),
@@ -96,7 +96,7 @@ func (s *Store) putEncrypted(ctx context.Context, key string, packed []byte, key
 	if opened, err := keys.decrypt(there); err == nil && bytes.Equal(opened, want.packed) {
 		return there, nil
 	}
-	// The content is something else, and without a marker it does not count.
+	// There is other content under the key. It may be replaced, because without a marker it is not an archive.
 	return packed, s.put(ctx, key, packed, nil)
 }
 

@@ -25,8 +25,8 @@ var ErrNoBucket = errors.New("the object store has no such bucket: check the set
 // errNotFound is the store's answer that an object does not exist.
 var errNotFound = fmt.Errorf("the object store has no such object: %w", fs.ErrNotExist)
 
-// codeNotImplemented is a store's answer to a request that it does not know. A retry does not help, regardless of the
-// status.
+// codeNotImplemented is the code of a store's answer to a request that it does not support. A retry does not help,
+// regardless of the status.
 const codeNotImplemented = "NotImplemented"
 
 // throttled are the codes with which stores ask for fewer requests or say that they are not ready, regardless of the
@@ -42,7 +42,7 @@ var throttled = map[string]bool{
 // [ErrNoBucket]); or the store refuses, and the error says what to check. doing describes the failed action, as a
 // gerund.
 //
-// If the caller's context has ended, the failure is of none of these kinds.
+// If the request failed because the caller's context ended, the error is of none of these kinds.
 func explain(doing string, err error) error {
 	kind, cause := classify(err)
 	if kind == away {
@@ -61,10 +61,10 @@ const (
 	refusal               // it will repeat this until an operator changes something
 )
 
-// classify returns the kind of an error, and the error with advice. The order of the rules matters, because stores and
-// the proxies in front of them disagree on the rest. First come the codes that only a store writes, then the status,
-// which a proxy can also send. A status of 404 without a store's code says nothing about the object: it may be some
-// other page at the endpoint.
+// classify returns the kind of an error, and the error with advice. The order of the rules matters. The codes that only
+// a store writes come first. Then comes the status, which a proxy in front of the store may also send. On everything
+// else, stores and proxies disagree. A status of 404 without a store's code says nothing about the object: it may be
+// some other page at the endpoint.
 func classify(err error) (kind, error) {
 	if errors.Is(err, context.Canceled) {
 		return cancelled, err

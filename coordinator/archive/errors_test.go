@@ -82,7 +82,7 @@ func bubble(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// TestWhatIsAwayAndWhatRefuses: every method must report that a store is away when it is, and only then.
+// TestWhatIsAwayAndWhatRefuses: every method must report that a store is away if it is away, and only then.
 func TestWhatIsAwayAndWhatRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -131,7 +131,7 @@ func TestClocksThatDifferAreNamed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsNoStoresIsARefusal: a proxy or a web page answers at the endpoint instead of a store.
+// TestAnAnswerThatIsNoStoresIsARefusal: a proxy or a web server answers at the endpoint instead of a store.
 func TestAnAnswerThatIsNoStoresIsARefusal(t *testing.T) {
 	s := answeredBy(t, respond(200, "<html><p>It works!"))
 	for _, name := range []string{"List", "Versions", "Delete", "ListUploads"} {

@@ -21,21 +21,22 @@ import (
 const (
 	// longestGrant is the longest validity of a signature.
 	longestGrant = 7 * 24 * time.Hour
-	// shortestGrant is the shortest validity with which a job is started. A grant may be signed with temporary
-	// credentials, and then ends with them.
+	// shortestGrant is the shortest validity with which a job is started. A grant that is signed with temporary
+	// credentials ends when they end.
 	shortestGrant = 5 * time.Minute
 	// uploadReuse is how long an unfinished upload is granted again; see [Store.upload]. It is far shorter than the age
 	// at which the garbage collection aborts an upload.
 	uploadReuse = time.Hour
 
-	// unsigned replaces the checksum of a body that is not known yet.
+	// unsigned stands for the checksum of the body, which is not known when the request is signed.
 	unsigned = "UNSIGNED-PAYLOAD"
 )
 
 // Grant returns everything that a storage job of that kind may do with the archive under key, for as long as the job
 // may run. A lifetime of 0 means the longest validity of a signature, seven days. The grant contains requests for the
 // archive and its commit marker, each signed for its method and address, and nothing else. It is a secret. It does not
-// contain the store's own credentials, and it lists nothing, deletes no archive and reaches no other key.
+// contain the store's own credentials. It does not allow the job to list objects, to delete an archive or to reach
+// another key.
 //
 // Grant may be called for a job that is already running, started by this process or by a former leader. It removes
 // nothing, so it disturbs no job. That is why the job itself removes an outdated commit marker, while it holds the
@@ -102,9 +103,9 @@ func (s *Store) newObject(contentType string) http.Header {
 	return h
 }
 
-// upload returns the id of a multipart upload for the archive under key. All jobs for one key count as the same job,
-// however often it is started. A second grant uses the upload of the first, so neither disturbs the other. The content
-// of an upload that no job completes never becomes part of an archive. The garbage collection aborts leftover uploads.
+// upload returns the id of a multipart upload for the archive under key. All jobs with the same key count as one job,
+// however often it is started. A second grant uses the upload of the first, so neither disturbs the other. If no job
+// completes an upload, its content never becomes part of an archive. The garbage collection aborts leftover uploads.
 func (s *Store) upload(ctx context.Context, key string) (string, error) {
 	var newest Upload
 	err := s.listUploads(ctx, key, func(uploads []Upload) error {

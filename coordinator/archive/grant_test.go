@@ -222,8 +222,8 @@ func TestASecondGrantDisturbsNoJob(t *testing.T) {
 	}
 }
 
-// TestAnUploadsAgeIsByTheStoresClock: this machine's clock may differ by hours from the store's clock, by which the
-// beginning of an upload is recorded.
+// TestAnUploadsAgeIsByTheStoresClock: the store records by its own clock when an upload began, and this machine's clock
+// may differ from it by hours.
 func TestAnUploadsAgeIsByTheStoresClock(t *testing.T) {
 	s, at := granted(t)
 	first := grant(t, s, workspace.JobArchive)
@@ -265,7 +265,7 @@ func TestAGrantIsForThisKeyAlone(t *testing.T) {
 	}
 }
 
-// TestAGrantEnds: a grant ends when the job's time is up, within the validity of a signature.
+// TestAGrantEnds: a grant ends when the job's time is up, or earlier if a signature cannot be valid for that long.
 func TestAGrantEnds(t *testing.T) {
 	s, _ := granted(t)
 	for lifetime, want := range map[time.Duration]time.Duration{

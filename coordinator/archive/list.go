@@ -86,7 +86,8 @@ func (s *Store) Versions(ctx context.Context, id workspace.ID) ([]workspace.Arch
 // Pairs finds the complete archives in a listing, in which the commit marker follows its archive.
 type Pairs struct{ archive Object }
 
-// Next takes the next object of the listing. It returns an archive if the object is the commit marker that completes it.
+// Next takes the next object of the listing. If the object is the commit marker that completes an archive, it returns
+// that archive.
 func (p *Pairs) Next(o Object) (v workspace.ArchiveVersion, complete bool) {
 	switch key, _, ok := ParseKey(o.Key); {
 	case ok && key == o.Key:

@@ -32,7 +32,7 @@ type Marker struct {
 }
 
 // ReadMarker returns the marker. The error is [fs.ErrNotExist] if there is no marker, [ErrNoBucket] if there is no
-// bucket, or another one that says nothing about the marker.
+// bucket, or any other error, which says nothing about the marker.
 func (s *Store) ReadMarker(ctx context.Context) (Marker, error) {
 	const doing = "reading the bucket's marker"
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.opts.Bucket, Key: s.object(MarkerKey)})

@@ -6,8 +6,9 @@
 // methods are without the prefix.
 //
 // The package owns the coordinator's requests to the store, their retries, and the meaning of their errors: the store
-// is away, something does not exist, or the store refuses. It must not transfer a home's content, which storage jobs
-// do, or touch an object outside the prefix. It does not decide which archives are needed or who owns the bucket.
+// is away, something does not exist, or the store refuses. It must not transfer the content of a home, because storage
+// jobs do that, and must not touch an object outside the prefix. It does not decide which archives are needed or who
+// owns the bucket.
 package archive
 
 import (
@@ -47,7 +48,7 @@ type Options struct {
 	// PathStyle puts the bucket into the path of a URL instead of its host name. Most stores other than Amazon's need
 	// it.
 	PathStyle bool
-	// JobEndpoint is the store's address for storage jobs, if they need a different one. Default: Endpoint.
+	// JobEndpoint is the address at which storage jobs reach the store, if it differs from Endpoint. Default: Endpoint.
 	JobEndpoint string
 	// CA holds certificates in PEM that may have signed the store's certificate, besides those that the system trusts.
 	// Storage jobs also need them.

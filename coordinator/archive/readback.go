@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// readBackPart is how much of an archive one request reads. Parts are small enough for the limits of a request, and are
-// retried separately.
+// readBackPart is how much of an archive one request reads. Each part is small enough to arrive within the time limit
+// of a request, and is retried by itself.
 const readBackPart = 4 << 20
 
 // Content describes an archive's content as it was read back.

@@ -52,7 +52,8 @@ func retryable(err error) aws.Ternary {
 }
 
 // pause returns how long to wait after a failed attempt; the first attempt is 1. Half of it is random, so that clients
-// that failed together do not come back together. If the store asks for a longer pause, it gets that, within bounds.
+// that failed together do not come back together. If the store asks for a longer pause, pause returns that, but at most
+// longestAsked.
 func pause(try int, err error) time.Duration {
 	base, longest := firstPause, lastPause
 	if code, status := answer(err); throttled[code] || status == http.StatusTooManyRequests ||

@@ -1,5 +1,6 @@
 // Package archivetest tests what every object store must do for archives, against several real stores. The callers of
-// the suite declare what a store cannot do, and that is tested, too: a limitation that no longer exists fails the test.
+// the suite declare what a store cannot do. The suite tests these limits, too: if a store no longer has a declared
+// limit, the test fails.
 //
 // It talks to the store as the coordinator and storage jobs do, with Amazon's SDK, but owns none of their rules.
 // Programs must not import it.
@@ -71,8 +72,8 @@ func TestStore(t *testing.T, empty func(testing.TB) devenv.ObjectStore, limits .
 	}
 }
 
-// limited checks that the store has a limit exactly if the limit is declared. broken reports whether the store shows
-// it.
+// limited checks that a limit is declared if the store has it, and not declared otherwise. broken reports whether the
+// store has it.
 func (s suite) limited(limit Limit, broken bool, format string, args ...any) {
 	s.Helper()
 	if said := slices.Contains(s.limits, limit); broken != said {
