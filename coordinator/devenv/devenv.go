@@ -29,14 +29,14 @@ func startPostgreSQL() (*server.PostgreSQL, error) {
 	return server.StartPostgreSQL(s)
 }
 
-// PostgreSQL returns the URL of an empty database of the test's own.
+// PostgreSQL returns the URL of an empty database for this test alone.
 func PostgreSQL(t testing.TB) string {
 	t.Helper()
 	return database(t, (*server.PostgreSQL).CreateDatabase)
 }
 
-// CopiedPostgreSQL returns a function that returns the URL of a database for one test: a copy of a template, which fill
-// fills and closes once per test binary. Copying takes a tenth of the time of the migrations.
+// CopiedPostgreSQL returns a function that returns the URL of a database for one test. That database is a copy of a
+// template, which fill fills and closes once per test binary. Copying takes a tenth of the time of the migrations.
 func CopiedPostgreSQL(fill func(ctx context.Context, dsn string) error) func(t testing.TB) string {
 	original := sync.OnceValues(func() (name string, err error) {
 		pg, err := postgres()
@@ -61,7 +61,7 @@ func CopiedPostgreSQL(fill func(ctx context.Context, dsn string) error) func(t t
 	}
 }
 
-// database returns the URL of a database of the test's own, which create creates.
+// database returns the URL of a database for this test alone. create creates it.
 func database(t testing.TB, create func(pg *server.PostgreSQL, ctx context.Context, name string) error) string {
 	t.Helper()
 	pg, err := postgres()
@@ -98,8 +98,8 @@ func NewPostgreSQL(t testing.TB) (*server.PostgreSQL, string) {
 	return pg, pg.DSN("test")
 }
 
-// Redis returns the URL of an empty Redis server for this test alone. The databases of a server share its channels, so
-// one database per test would not be enough.
+// Redis returns the URL of an empty Redis server for this test alone. All databases of a Redis server share its
+// channels, so one database per test would not be enough.
 func Redis(t testing.TB) string {
 	t.Helper()
 	return NewRedis(t).URL()
@@ -158,8 +158,8 @@ func stop(t testing.TB, s interface{ Stop() error }) {
 	}
 }
 
-// Installation returns a new name for a test's installation. The name contains the run, because others may use the
-// same engine.
+// Installation returns a new name for a test's installation. The name contains the run's id, because other runs may use
+// the same engine.
 func Installation(prefix string) string {
 	return prefix + "-" + os.Getenv(server.RunEnv) + strings.ToLower(rand.Text()[:8])
 }

@@ -27,7 +27,7 @@ func TestPostgreSQLGivesEachTestItsOwnDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close(t.Context())
-		// This fails the second time if both tests get the same database.
+		// The second time, this statement fails if both calls have returned the same database.
 		if _, err := conn.Exec(t.Context(), "CREATE TABLE mine (id int)"); err != nil {
 			t.Fatal(err)
 		}

@@ -40,14 +40,15 @@ func StorageJobImage(t testing.TB) string {
 	return builtImage(t, image.StorageJob)
 }
 
-// These environment variables make the program of [StorageJobTestImage] run as the storage job, and kill itself before
-// the step with that number, counted from 1.
+// These environment variables are for the program of [StorageJobTestImage]. The first makes it run as the storage job.
+// The second makes it kill itself before the step with that number, counted from 1.
 const (
 	StorageJobTestEnv   = "STORAGEJOB_TEST_AS_JOB"
 	StorageJobKillAtEnv = "STORAGEJOB_TEST_KILL_AT"
 )
 
-// StorageJobTestImage is like [TerminalImage] for an image of the storage job whose program is the job's test binary.
+// StorageJobTestImage is like [TerminalImage], for a variant of the storage job's image. Its program is the job's test
+// binary.
 func StorageJobTestImage(t testing.TB) string {
 	t.Helper()
 	return builtImage(t, image.StorageJobTest)
@@ -104,7 +105,7 @@ func RemoveInstallation(t testing.TB, engine *client.Client, installation string
 
 func removeInstallation(ctx context.Context, engine *client.Client, installation string) error {
 	err := server.RemoveInstallation(ctx, engine, installation, true)
-	// Only the product's image can have made firewall rules, and can remove them.
+	// Only a container of the product's image can make or remove firewall rules. Without that image there are none.
 	if _, missing := engine.ImageInspect(ctx, spec.DefaultJobImage); missing != nil {
 		return err
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// ForPods returns the addresses at which Pods of the cluster reach a test's database and Redis: on this machine's
-// address in CODEHUB_TEST_K8S_HOST. dsn and redis come from [PostgreSQL] and [Redis], whose servers listen on sockets.
+// ForPods returns the addresses at which Pods of the cluster reach a test's database and Redis. The addresses are ports
+// of this machine at the host in CODEHUB_TEST_K8S_HOST. dsn and redis come from [PostgreSQL] and [Redis], whose servers
+// listen on sockets.
 func ForPods(t testing.TB, dsn, redis string) (dsnForPods, redisForPods string) {
 	t.Helper()
 	d, err := url.Parse(dsn)

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// TokenPrefix begins the secret of every personal access token. Because it is longer than a session's token, it is
-// never accepted in a cookie, nor a session's token in a header.
+// TokenPrefix begins the secret of every personal access token. It is longer than a session's token. Therefore it is
+// never accepted in a cookie, and a session's token is never accepted in a header.
 const TokenPrefix = "chg_"
 
 // Limits of personal access tokens.
@@ -145,9 +145,9 @@ func (a *Auth) RevokeToken(ctx context.Context, userID, id string) error {
 	return err
 }
 
-// Token returns the grant of a personal access token with this secret, if it has the scope that the request needs. Like
-// a session, the token is checked in memory, and its end closes everything that is open with it. address is where the
-// request comes from. It returns [ErrBadToken] and [*ScopeError].
+// Token returns the grant of a personal access token with this secret, if it has the scope that the request needs. The
+// token is checked in memory, as a session is. When the token ends, everything that is open with it is closed. address
+// is where the request comes from. It returns [ErrBadToken] and [*ScopeError].
 func (a *Auth) Token(ctx context.Context, secret string, needs Scope, address string) (Grant, error) {
 	h, ok := hashSecret(secret)
 	if !ok {

@@ -166,8 +166,8 @@ func TestAccessTokensThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSessionsAndAccessTokensAreNotMixedUp: an access token is not accepted in a cookie, nor a session's token in a
-// header.
+// TestSessionsAndAccessTokensAreNotMixedUp: an access token is not accepted in a cookie, and a session's token is not
+// accepted in a header.
 func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")
@@ -260,8 +260,8 @@ func TestWhatEndsAccessTokens(t *testing.T) {
 	}
 }
 
-// TestNoAccessTokenIsMadeBesideAChangeOfThePassword: changing a password, to shut out an intruder who knows the old one, leaves
-// no token behind.
+// TestNoAccessTokenIsMadeBesideAChangeOfThePassword: an intruder who knows the old password may create a token while
+// the password is being changed. No such token remains valid.
 func TestNoAccessTokenIsMadeBesideAChangeOfThePassword(t *testing.T) {
 	a := open(t, Options{})
 	ann := addUser(t, a, "ann")

@@ -26,7 +26,8 @@ const MinPassword = 8
 type InvalidError struct {
 	// Field is "username", "password" or "role" or, for a token, "name", "scopes" or "expires_in_days".
 	Field string
-	// Problem explains it to people; in English it continues after the name: "must be …".
+	// Problem explains the error to people. In English it completes a sentence that begins with the field's name: "must
+	// be …".
 	Problem words.Text
 }
 
@@ -124,9 +125,9 @@ func (a *Auth) setPassword(ctx context.Context, row accounts.User, password stri
 	return row, a.editUser(ctx, row.ID, accounts.UserChange{PasswordHash: &hash})
 }
 
-// ChangePassword is [Auth.SetPassword] by the user, who must know the current password. It ends all sessions and access tokens,
-// because others who knew the old password may have created some. It returns the token of a new session. It also returns the
-// errors of [Auth.Login].
+// ChangePassword is [Auth.SetPassword] for users who change their own passwords: they must know the current one. It
+// ends all sessions and access tokens, because others who knew the old password may have created some. It returns the
+// token of a new session. It also returns the errors of [Auth.Login].
 func (a *Auth) ChangePassword(ctx context.Context, username, present, password string, from Client) (
 	token string, err error) {
 	// Check this before the attempt counts: a new password that is too short is not a failed sign-in.
@@ -145,8 +146,8 @@ func (a *Auth) ChangePassword(ctx context.Context, username, present, password s
 	return token, err
 }
 
-// SetDisabled forbids a user to sign in, which also ends the user's sessions and access tokens, or allows it again.
-// Workspaces stay. It returns [ErrNoUser] and [ErrLastAdministrator].
+// SetDisabled disables or enables a user. A disabled user cannot sign in, and the user's sessions and access tokens
+// end. Workspaces stay. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) SetDisabled(ctx context.Context, username string, disabled bool) error {
 	row, err := a.userByName(ctx, username)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package changes tells the route table, the event streams and, in the leader, the publisher of a process which
-// workspaces have changed. Each process has one [Feed], which reads the changes from PostgreSQL itself (SPEC 4, DESIGN
-// 3).
+// Package changes tells the other parts of a process which workspaces have changed: the route table, the event streams
+// and, in the leader, the publisher. Each process has one [Feed], which reads the changes from PostgreSQL itself (SPEC
+// 4, DESIGN 3).
 //
 // A notification is a hint: the feed reads the row that it names, so an update takes one query. Nothing depends on
 // hints, however. At an interval, and whenever hints may have been lost, the feed rereads all rows with a revision
@@ -9,11 +9,11 @@
 // # Why the floor lags
 //
 // A statement takes its revision before its transaction commits, so revision 7 may appear after revision 8 was read.
-// The floor is therefore a revision that was the newest one an [Options.Window] ago. Every revision up to the floor has
-// been committed, or never will be. For updates that is certain, however long a transaction takes, because it locks the
-// row first and so gets its id before its first revision. A revision settles only when all transactions that had an id
-// when it was read have ended. An insert takes the revision of its new row slightly before the transaction gets its id;
-// the window covers that.
+// Therefore the floor lags by [Options.Window]: it is the revision that was the newest one that long ago. Every
+// revision up to the floor has been committed, or never will be. For updates that is certain, however long a
+// transaction takes: a transaction that updates a row locks it first, and so gets its id before its first revision. A
+// revision that the feed has read settles only when all transactions that had an id at that time have ended. An insert
+// takes the revision of its new row slightly before the transaction gets its id; the window covers that.
 //
 // # What is confirmed
 //
@@ -56,8 +56,8 @@ const (
 	pageSize = 500
 	// maxHints is how many hints may wait. With more, rereading everything above the floor is cheaper.
 	maxHints = 10_000
-	// behind is how far below the last revision a feed begins: transactions in progress when it starts may have taken some of
-	// these revisions.
+	// behind is how far below the last revision a new feed begins to read. Transactions that are in progress at that
+	// time may have taken some of these revisions.
 	behind = 500
 	// queryTimeout bounds one query.
 	queryTimeout = 10 * time.Second
@@ -78,8 +78,8 @@ type Source interface {
 
 // Subscriber receives the changes. The feed calls it from one goroutine and waits for it: it must not block.
 type Subscriber interface {
-	// Changed passes on changed rows. If a workspace changes twice, it may be called with the later change only, and in
-	// rare cases twice with the same row. All changes up to the revision settled have now been passed on, to this
+	// Changed passes on changed rows. If a workspace changes twice, the feed may pass on only the later change. In rare
+	// cases it passes on the same row twice. All changes up to the revision settled have now been passed on, to this
 	// subscriber and to all others. rows may be empty if only settled is new.
 	Changed(rows []store.Route, settled int64)
 	// Reset tells the subscriber that the database is no longer the one that earlier calls were about: another server
@@ -92,7 +92,7 @@ type Subscriber interface {
 type Options struct {
 	// Poll is the time between two readings without any hint. Default: [DefaultPoll].
 	Poll time.Duration
-	// Window is how long after taking its revision a transaction may commit. Default: [DefaultWindow].
+	// Window is the longest time between a transaction's taking of a revision and its commit. Default: [DefaultWindow].
 	Window time.Duration
 }
 
@@ -130,8 +130,8 @@ type Feed struct {
 type mark struct {
 	at       time.Time
 	revision int64
-	// next is the id of a transaction that began to write after that; 0 while there is none. That transaction began later than
-	// all those that have taken this or a lower revision.
+	// next is the id of a transaction that began to write after at; 0 while there is none. It began later than all
+	// transactions that have taken this or a lower revision.
 	next uint64
 }
 
@@ -281,8 +281,9 @@ func (f *Feed) readHinted(ctx context.Context) error {
 	return nil
 }
 
-// readPage reads one page above the floor. It begins a new scan if one was requested and none is in progress: a scan in
-// progress may already have passed the row that a later request is about.
+// readPage reads one page above the floor. If a scan was requested, it begins one, but only after the scan in progress
+// has ended. The scan in progress does not replace the requested one: it may already have passed the row that the
+// request is about.
 func (f *Feed) readPage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -302,8 +303,8 @@ func (f *Feed) readPage(ctx context.Context) error {
 		f.scan.next = rows[len(rows)-1].Revision
 	}
 	f.pass(rows)
-	// Revisions above until were committed later, so they have their own hints; otherwise the next scan finds them. Following
-	// them could take forever.
+	// Revisions above until were committed after the scan began. They cause hints of their own, and if a hint is lost,
+	// the next scan finds them. Following them could take forever.
 	if last := len(rows) < pageSize; last || f.scan.next >= f.scan.until {
 		f.finish(last)
 	}
@@ -337,9 +338,9 @@ func (f *Feed) begin(ctx context.Context) error {
 	return nil
 }
 
-// finish ends a scan: everything committed before the scan began has been passed on, or is above the revision at which
-// it ended. So the newest mark that was settled and a window old at that time becomes the floor. A scan that has read
-// everything also confirms that nothing was missed.
+// finish ends a scan. Everything that was committed before the scan began has now been passed on, or is above the
+// revision at which the scan ended. Therefore the floor moves to the newest mark that, when the scan began, was settled
+// and at least a window old. A scan that has read everything also confirms that nothing was missed.
 func (f *Feed) finish(everything bool) {
 	settled := f.floor
 	old := 0

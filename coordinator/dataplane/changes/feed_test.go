@@ -56,8 +56,8 @@ func TestWithoutAnyNotificationPollingFindsEveryChangeOnce(t *testing.T) {
 	}
 }
 
-// TestATransactionThatCommitsLateIsNotMissed: a transaction takes its revision, but another one takes the next revision
-// and commits first. No notification arrives.
+// TestATransactionThatCommitsLateIsNotMissed: a transaction takes a revision. Another transaction takes the next
+// revision, and commits first. No notification arrives.
 func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), poll, zap.NewNop())
 	late := h.create()
@@ -81,7 +81,8 @@ func TestATransactionThatCommitsLateIsNotMissed(t *testing.T) {
 	h.await(late)
 }
 
-// TestALongTransactionIsNotMissed: its change is found however long it takes, although no notification arrives.
+// TestALongTransactionIsNotMissed: the feed finds the change of a transaction however long the transaction takes, even
+// if no notification arrives.
 func TestALongTransactionIsNotMissed(t *testing.T) {
 	h, early := newHarness(t, storetest.Open(t), changes.Options{Poll: 5 * time.Millisecond, Window: 10 * time.Millisecond}, zap.NewNop())
 	late := h.create()
@@ -109,8 +110,8 @@ func TestALongTransactionIsNotMissed(t *testing.T) {
 	wait.Until(t, "it is settled", func() bool { settled, _ := h.state(); return settled >= revision })
 }
 
-// TestConfirmed: everything committed before a confirmed moment was passed on. Nothing is confirmed while a transaction is open
-// that may have changed something before the first reading.
+// TestConfirmed: everything committed before a confirmed moment was passed on. Nothing is confirmed while a transaction
+// that may have changed something before the first reading is still open.
 func TestConfirmed(t *testing.T) {
 	s := storetest.Open(t)
 	owner := storetest.AddUser(t, s)
@@ -210,7 +211,8 @@ func TestAStormOfNotificationsIsJoined(t *testing.T) {
 	}
 }
 
-// TestMoreHintsThanMayWaitBecomeOneReading: with too many hints, everything above the floor is read instead.
+// TestMoreHintsThanMayWaitBecomeOneReading: if too many hints are waiting, the feed drops them and reads everything
+// above the floor instead.
 func TestMoreHintsThanMayWaitBecomeOneReading(t *testing.T) {
 	h, id := newHarness(t, storetest.Open(t), changes.Options{Poll: never}, zap.NewNop())
 	slow := make(chan struct{})
@@ -364,7 +366,7 @@ func TestARowThatASubscriberPanicsAboutConcernsItAlone(t *testing.T) {
 	if found := logs.FilterField(zap.String("workspace", string(id))).All(); len(found) != 1 || found[0].ContextMap()["stack"] == nil {
 		t.Errorf("logged %v", logs.All())
 	}
-	// The feed does not retry the row by itself, but passes on its next change.
+	// The feed does not pass on the same row again, but it passes on the workspace's next change.
 	calls, read := b.calls.Load(), h.db.count(&h.db.pages)
 	wait.Until(t, "some more polls have passed", func() bool { return h.db.count(&h.db.pages) > read+10 })
 	if now := b.calls.Load(); now != calls {

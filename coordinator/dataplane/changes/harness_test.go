@@ -206,7 +206,7 @@ func (h *harness) await(id workspace.ID) {
 	})
 }
 
-// listen passes notifications to the feed, like the coordinator, and counts the connections.
+// listen passes notifications to the feed, as the coordinator does, and counts the connections.
 func (h *harness) listen() (connections func() int) {
 	h.Helper()
 	var mu sync.Mutex

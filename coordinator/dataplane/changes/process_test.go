@@ -111,7 +111,8 @@ func TestCutConnectionsLoseNoNews(t *testing.T) {
 }
 
 // TestAHundredThousandArchivedWorkspacesAreNotRead: archived workspaces that do not change are not read, however many there are
-// and however often the feed polls. Its queries return nothing, and package store shows that they read nothing else.
+// and however often the feed polls. This test shows that the feed's queries return no rows. The tests of package store
+// show that such queries read no other rows.
 func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	s := storetest.Open(t)
 	storetest.Exec(t, s, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
@@ -134,8 +135,8 @@ func TestAHundredThousandArchivedWorkspacesAreNotRead(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdateToRouteTable measures the time from the commit of a change until the route table has it and, for
-// comparison, the time of a query of one row on the same server.
+// BenchmarkUpdateToRouteTable measures the time from the commit of a change until the route table has it. For
+// comparison, it also measures a query of one row on the same server.
 func BenchmarkUpdateToRouteTable(b *testing.B) {
 	s := storetest.Open(b)
 	id := create(b, s, storetest.AddUser(b, s))

@@ -3,9 +3,9 @@
 // reads them there.
 //
 // Both receive the changes from their process's feed (package changes). An event is a hint that carries ids, never
-// state (SPEC 1, contract 2). It may come twice, and its reader gets the state from the database. The package owns the
-// names and payloads of the Redis channels. It must not wake the controller, which is the task of the process's own
-// listener.
+// state (SPEC 1, contract 2). The same event may come twice. Whoever receives it reads the state from the database. The
+// package owns the names and payloads of the Redis channels. The package must not wake the controller: the process's
+// own listener does that.
 package events
 
 import (
@@ -64,8 +64,9 @@ type reading struct {
 	err  error
 }
 
-// Workspace returns the workspace as it was some time after the change; found is false if it no longer exists. The first call for
-// rows that changed together reads all of them with load; the other calls wait for it.
+// Workspace returns the workspace in a state that contains the change, and perhaps later ones; found is false if the
+// workspace no longer exists. The first call for rows that changed together reads all of them with load; the other
+// calls wait for it.
 func (r *Row) Workspace(load func(ids []workspace.ID) ([]workspace.Workspace, error)) (
 	w workspace.Workspace, found bool, err error,
 ) {

@@ -193,7 +193,7 @@ func (w *wire) set(fail func(int) (before, after error)) {
 	w.fail = fail
 }
 
-// run runs a component until the test ends, and returns a function that stops it earlier.
+// run runs a component until the test ends. It returns a function that stops the component earlier.
 func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -53,9 +53,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe returns the user's changes from now on. The channel is closed when the hub ends, and when the subscriber is too slow:
-// it must then read what it missed. Before that, the hub calls slow, which must not block. The caller MUST call cancel, at least
-// once.
+// Subscribe returns the user's changes from now on. The channel is closed when the hub ends, and when the subscriber is
+// too slow. A subscriber that was too slow must then read what it missed. Before that, the hub calls slow, which must
+// not block. The caller MUST call cancel, at least once.
 func (h *Hub) Subscribe(userID string, slow func()) (changes <-chan Change, cancel func()) {
 	s := &subscriber{changes: make(chan Change, subscriberBuffer), slow: slow}
 	h.mu.Lock()
@@ -103,12 +103,12 @@ func (h *Hub) Changed(rows []store.Route, _ int64) {
 	}
 }
 
-// Passed tells the hub that Changed was called for everything committed by the transactions before
-// [store.Position.Oldest]. The feed calls it.
+// Passed tells the hub that everything committed by the transactions before [store.Position.Oldest] has been passed to
+// Changed. The feed calls it.
 func (h *Hub) Passed(p store.Position) { h.position.Store(&p) }
 
-// Position returns the last position given to Passed, or the zero position. A stream that calls it, and then finds its channel
-// empty, has received everything up to that position.
+// Position returns the last position given to Passed, or the zero position. If a stream calls Position and then finds
+// its channel empty, it has received everything up to that position.
 func (h *Hub) Position() store.Position {
 	if p := h.position.Load(); p != nil {
 		return *p

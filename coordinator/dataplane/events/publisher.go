@@ -68,8 +68,8 @@ type Source interface {
 // workspace's id goes to both wake channels. The leader runs one Publisher.
 //
 // A cursor in Redis records up to which revision everything is published. A new leader begins there, and so does the
-// current one when too much is waiting. So nothing is missed permanently, but the changes of the minute before that are
-// published twice. If there is no cursor, because Redis is new or was emptied, a leader begins with the present.
+// current one when too much is waiting. So no change is missed permanently, but the changes of about the last minute
+// are published twice. If there is no cursor, because Redis is new or was emptied, a leader begins with the present.
 type Publisher struct {
 	redis    redis.UniversalClient
 	prefixes Prefixes
@@ -178,8 +178,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// begin reads the cursor at the beginning of a term. From then on the cursor in memory counts, so that emptying Redis
-// has no effect.
+// begin reads the cursor at the beginning of a term. For the rest of the term the publisher uses the cursor in memory,
+// so that emptying Redis has no effect.
 func (p *Publisher) begin(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -216,7 +216,7 @@ func (p *Publisher) work(ctx context.Context) error {
 	for {
 		p.mu.Lock()
 		if p.gap {
-			// Empty the queue before the first row is read: changes queued from then on may be missing in the rows that are read.
+			// Empty the queue before reading the first row: the rows may lack the changes that are queued from then on.
 			p.queue, p.gap = nil, false
 			p.reading = &catchUp{next: p.cursor, settled: p.settled}
 		}
@@ -309,8 +309,8 @@ func (p *Publisher) publish(ctx context.Context, rows []store.Route, settled int
 	if kept == nil {
 		return nil
 	}
-	// A Redis that is out of memory, or a replica, publishes messages but refuses to write. The cursor in memory is
-	// still correct.
+	// A Redis server that is out of memory or is a replica publishes messages, but refuses to write. The cursor in
+	// memory is still correct.
 	p.keeping.Report(ctx, kept.Err())
 	p.mu.Lock()
 	defer p.mu.Unlock()

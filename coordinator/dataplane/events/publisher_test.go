@@ -109,7 +109,7 @@ func TestAnEmptiedRedisStartsFromNow(t *testing.T) {
 	if in.updates(old) != 0 {
 		t.Error("what changed before is published")
 	}
-	// Redis is emptied during a term: the cursor in memory counts, and is written again.
+	// Redis is emptied during a term: the publisher continues from the cursor in memory, and writes it again.
 	if err := in.redis.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,8 @@ func TestWhatChangesWhileRedisIsAwayIsPublishedLater(t *testing.T) {
 	}
 	wait.Until(t, "the outage is logged", func() bool { return in.logs.Len() > 0 })
 	s = start()
-	// The program's subscription comes back later than the publisher, so the test counts the answers that the publisher receives.
+	// The program reconnects later than the publisher does, and misses some messages. So the test counts the answers
+	// that the publisher receives.
 	wait.Until(t, "everything is published", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -33,9 +33,8 @@ func adviceOnWait(reason string) Advice { return advice(aboutWaits, reason) }
 // KnownError reports whether r is one of the reasons for ERROR.
 func KnownError(r workspace.ErrorReason) bool { return words.Has(aboutErrors + string(r) + ".meaning") }
 
-// Messages of the container engine and the object store name hosts and addresses inside the
-// installation, and tell open ports from closed ones, so they are for administrators. Owners are
-// told what happened and what they can do.
+// Messages of the container engine and the object store name hosts and addresses inside the installation, and reveal
+// which ports are open. Therefore only administrators see them. Owners are told what happened and what they can do.
 
 // ownersAdvice returns the advice on a reason for the owner. A reason that a newer process has written gets the advice
 // on unknown reasons.
@@ -52,12 +51,12 @@ func ownersAdvice(about, reason string) Advice {
 	return Advice{text("meaning"), text("remedy")}
 }
 
-// ForOwner returns what a reason for ERROR means to the workspace's owner, and what the owner can do. A reason that a
-// newer process has written is a matter for administrators.
+// ForOwner returns what a reason for ERROR means to the workspace's owner, and what the owner can do. If a newer
+// process has written a reason that this release does not know, the text refers the owner to the administrators.
 func ForOwner(r workspace.ErrorReason) Advice { return ownersAdvice(aboutErrors, string(r)) }
 
 // sentence returns the advice as one text.
 func (a Advice) sentence() words.Text { return words.Join(a.Meaning, " ", a.Remedy) }
 
-// Failed returns, as one text, what the owner of a workspace with that error is told.
+// Failed returns one text for the owner of a workspace with that error.
 func Failed(r workspace.ErrorReason) words.Text { return ForOwner(r).sentence() }

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// unverifiedFor is how long an archive may go without being read back before the explanation mentions it.
+// unverifiedFor is how long an archive may remain unverified (not read back) before the explanation mentions that.
 const unverifiedFor = 30 * 24 * time.Hour
 
 // archiveState describes the archive, and the outcome of the last request to go back to another

@@ -6,14 +6,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// dozeDue returns when an idle running workspace that sleeps at sleepAt will doze if it is not used from now on (SPEC
-// 6). It is zero if the workspace sleeps before that, or if dozing is off.
+// dozeDue returns when an idle, running workspace will doze if it is not used from now on (SPEC 6). sleepAt is when it
+// will sleep. It is zero if the workspace sleeps before that, or if dozing is off.
 func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 	if d.Doze <= 0 || d.Doze >= d.Standby {
 		return time.Time{}
 	}
 	due := unusedSince(w).Add(d.Doze)
-	// The end of work counts like a use; its time follows from the announced time to sleep.
+	// The end of work counts as a use. The time of that end can be computed from the announced time to sleep.
 	if ended := w.SleepAt.Add(d.Doze - d.Standby); !w.SleepAt.IsZero() && ended.After(due) {
 		due = ended
 	}
@@ -26,11 +26,12 @@ func dozeDue(w workspace.Workspace, d Delays, sleepAt time.Time) time.Time {
 	return due
 }
 
-// lateDoze is the number of checks after which a workspace that should doze counts as hindered.
+// lateDoze is how many check intervals may pass after the time to doze. If the workspace does not doze by then, the
+// explanation says that it cannot doze.
 const lateDoze = 3
 
-// doze says when a workspace that sleeps at sleepAt will doze, or that it cannot. It says nothing about a workspace
-// that dozes already.
+// doze explains when a workspace that will sleep at sleepAt will doze, or that it cannot doze. It says nothing about a
+// workspace that dozes already.
 func doze(now time.Time, w workspace.Workspace, d Delays, sleepAt time.Time) []Statement {
 	due := dozeDue(w, d, sleepAt)
 	switch {

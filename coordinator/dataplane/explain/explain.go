@@ -24,12 +24,12 @@ type Delays struct {
 	WorkCap time.Duration
 	// KeepDeleted is how long the files of a deleted workspace stay (package gc).
 	KeepDeleted time.Duration
-	// Timeouts limit each operation, MaxRetry its failures, and WaitLimit a wait for an
-	// object store that refuses (package reconcile).
+	// Timeouts limit the time of each operation, and MaxRetry limits its failures. WaitLimit limits a wait for an
+	// object store that refuses requests (package reconcile).
 	Timeouts  map[workspace.Operation]time.Duration
 	MaxRetry  int
 	WaitLimit time.Duration
-	// HomeWarn is the size of a home, in bytes, from which its owner is told about it.
+	// HomeWarn is the size in bytes at which the owner of a home is told that it is large.
 	HomeWarn int64
 }
 
@@ -100,8 +100,8 @@ type Failure struct {
 	Remedy  words.Text `json:"remedy"`
 }
 
-// Explain explains w at the time now. history contains its last transitions, the newest first; with more of them, more
-// is known about who asked and about older errors.
+// Explain explains w at the time now. history contains its last transitions, the newest first; the more of them it
+// contains, the more the explanation can say about the requester and about older errors.
 func Explain(now time.Time, w workspace.Workspace, d Delays, history []store.Transition) Explanation {
 	e := Explanation{
 		WorkspaceID: w.ID, Phase: w.Phase, Operation: w.Operation, DesiredState: w.DesiredState,

@@ -31,7 +31,7 @@ var (
 // ago is a time before now.
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
-// row is a workspace that has been in a phase for an hour, with nothing else to say about it.
+// row returns a workspace that has been in a phase for an hour and has no other values to explain.
 func row(phase workspace.Phase, desired workspace.DesiredState, more ...func(*workspace.Workspace)) workspace.Workspace {
 	w := workspace.Workspace{
 		ID: "00000000-0000-4000-8000-000000000001", Phase: phase, PhaseChangedAt: ago(time.Hour), Operation: workspace.OpNone, DesiredState: desired,

@@ -29,5 +29,6 @@ func home(h workspace.HomeSize, warn int64) *Statement {
 	return &s
 }
 
-// LargeHome reports whether a home has reached the size from which its owner is told; if that is 0, the owner never is.
+// LargeHome reports whether a home has reached the size at which its owner is told that it is large. If that size is 0,
+// the owner is never told.
 func LargeHome(h workspace.HomeSize, warn int64) bool { return warn > 0 && h.Bytes >= warn }

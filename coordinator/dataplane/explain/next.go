@@ -49,8 +49,8 @@ func next(now time.Time, w workspace.Workspace, d Delays, e Explanation) []State
 	return out
 }
 
-// duringOperation says how far the operation has come, when a failed attempt is repeated, and when the operation ends
-// in an error if it gets nowhere.
+// duringOperation explains how far the operation has come and when a failed attempt is repeated. It also explains when
+// the operation ends in an error if it makes no progress.
 func duringOperation(now time.Time, w workspace.Workspace, d Delays, e Explanation) []Statement {
 	var out []Statement
 	if p := w.Progress; p != nil {
@@ -179,7 +179,7 @@ func running(now time.Time, w workspace.Workspace, d Delays) []Statement {
 	return out
 }
 
-// afterDeletion says until when a deletion can be undone, and when which files are removed.
+// afterDeletion explains until when a deletion can be undone, which files are removed, and when.
 func afterDeletion(w workspace.Workspace, d Delays) []Statement {
 	if !w.CollectedAt.IsZero() {
 		return []Statement{{

@@ -56,7 +56,8 @@ func remedy(w workspace.Waiting, otherwise words.Text) words.Text {
 	return otherwise
 }
 
-// aboutPorts is about an application that does not answer: it says what listens instead, or what to do about that.
+// aboutPorts returns the advice about an application that does not answer at its port: which ports listen instead, or
+// what to do.
 func aboutPorts(w workspace.Waiting, part string) words.Text {
 	found, listening := "nothing", w.Ports
 	switch {
@@ -96,8 +97,8 @@ var ownMessages = map[string]bool{
 	workspace.WaitUnhealthy: true, workspace.WaitJobQueue: true,
 }
 
-// ownersMessage is the message of a wait for the owner, without the messages of servers. A message with the figures of
-// its reason is the planner's own.
+// ownersMessage is the message of a wait for the owner, without the messages of servers. If the wait has the figures
+// that belong to its reason, the planner has written the message itself.
 func ownersMessage(w workspace.Waiting) string {
 	switch advice := ownersAdvice(aboutWaits, w.Reason); {
 	case w.FailedPull(), w.Reason == workspace.WaitNotAnswering:

@@ -68,8 +68,8 @@ func TestFiguresOfAnotherReason(t *testing.T) {
 	}
 }
 
-// TestPortsAreExplained: everybody is told the port at which nothing answers, the ports that listen, and the remedy.
-// The owner is told why a registry provides no image, but not its literal answer.
+// TestPortsAreExplained: owners and administrators are told the port at which nothing answers, the ports that listen,
+// and the remedy. The owner is told why a registry provides no image, but not its literal answer.
 func TestPortsAreExplained(t *testing.T) {
 	w := row(workspace.PhaseRunning, workspace.DesiredRunning, func(w *workspace.Workspace) {
 		w.Waiting = &workspace.Waiting{Reason: workspace.WaitNotAnswering, Message: secret, Since: now, Port: 8080, Ports: []int{8888}}

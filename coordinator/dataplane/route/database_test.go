@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// rowsRead returns how many rows of workspaces use reads with its own store. The store's only connection reports to the server's
-// statistics when it ends.
+// rowsRead calls use with a store of its own, and returns how many rows of workspaces use has read. The store's only
+// connection reports its reads to PostgreSQL's statistics when it ends.
 func rowsRead(t testing.TB, database *store.Store, use func(*store.Store)) int64 {
 	t.Helper()
 	const read = `SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'workspaces'`
@@ -43,8 +43,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestAHundredThousandArchivedWorkspacesCostNothing: archived workspaces take no memory in the table, and their rows are not
-// read, neither at the start nor by the comparison. A requested one costs one row.
+// TestAHundredThousandArchivedWorkspacesCostNothing: archived workspaces take no memory in the table. Their rows are
+// read neither at the start nor by the comparison. A requested one costs one row.
 func TestAHundredThousandArchivedWorkspacesCostNothing(t *testing.T) {
 	database := storetest.Open(t)
 	storetest.Exec(t, database, `INSERT INTO workspaces (owner_user_id, name, instance_backend, storage_backend, home_store_key, phase, desired_state)
@@ -83,7 +83,7 @@ func TestAHundredThousandArchivedWorkspacesCostNothing(t *testing.T) {
 			reader.Wait()
 		})
 	}
-	// For its first plans on a connection, the planner looks at the end of an index.
+	// For the first plans of a connection, PostgreSQL's query planner reads the end of an index.
 	few, many, asked := compare(20, false), compare(200, false), compare(20, true)
 	if few > 10 || many != few {
 		t.Errorf("%d rows are read in 20 steps and %d in 200", few, many)
@@ -93,7 +93,8 @@ func TestAHundredThousandArchivedWorkspacesCostNothing(t *testing.T) {
 	}
 }
 
-// TestAFloodOfUnknownIDsLeavesThePoolToOthers: a client that requests random workspaces occupies one connection of the pool.
+// TestAFloodOfUnknownIDsLeavesThePoolToOthers: a client that requests random workspaces occupies only one connection of
+// the pool.
 func TestAFloodOfUnknownIDsLeavesThePoolToOthers(t *testing.T) {
 	s := storetest.Open(t)
 	table := start(t, s, Options{})

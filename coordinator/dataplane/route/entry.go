@@ -31,12 +31,13 @@ func (s *State) Running() bool {
 	return s.Route.Phase == workspace.PhaseRunning && s.Route.Endpoint != ""
 }
 
-// Dozes reports whether the workspace runs but is frozen, or about to be: anything sent there waits until the workspace is wanted
-// again.
+// Dozes reports whether the workspace runs but is frozen, or about to be: anything sent to it waits until the workspace
+// is requested again.
 func (s *State) Dozes() bool { return s.Running() && !s.Route.DozeAt.IsZero() }
 
 // Ready reports whether requests can be proxied immediately: the workspace runs, does not doze, and its application has answered.
-// A workspace that has just been wanted again may still be frozen for a moment; anything sent there waits that long.
+// A dozing workspace that has just been requested may stay frozen for a moment; anything sent to it waits until it
+// resumes.
 func (s *State) Ready() bool { return s.Answered && s.Running() && !s.Dozes() }
 
 // Failed reports whether the workspace stays in ERROR until an administrator recovers it. If it has no error reason, it was
@@ -91,8 +92,8 @@ func (e *Entry) begin(s *State) {
 	}
 }
 
-// Pin keeps the entry in the table until [Entry.Unpin], so that changes reach the waiting callers. A workspace that ceases to
-// exist still leaves the table, with a last state that says so.
+// Pin keeps the entry in the table until [Entry.Unpin], so that changes reach the waiting callers. If the workspace
+// ceases to exist, its entry leaves the table nevertheless; its last state then says that the workspace is gone.
 func (e *Entry) Pin() { e.pins.Add(1) }
 
 // Unpin ends an [Entry.Pin].
@@ -111,8 +112,9 @@ func (e *Entry) touch() {
 // State returns the newest state. It is never nil.
 func (e *Entry) State() *State { return e.state.Load() }
 
-// SetAnswered records whether the application answers, as observed while the entry was in the state seen. It does nothing if
-// another container has taken over since: a late answer of an earlier container says nothing about the current one.
+// SetAnswered records whether the application answers. The caller observed this while the entry was in the state seen.
+// If another container runs by now, SetAnswered does nothing: a late answer of an earlier container says nothing about
+// the current one.
 func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,8 +127,8 @@ func (e *Entry) SetAnswered(seen *State, answered bool) {
 	e.replace(now, &next)
 }
 
-// update replaces the state by one with the row r if that is newer: from a later generation of the database, or from the same one
-// with a higher revision. It reports whether it did.
+// update replaces the state with one for the row r if r is newer. A row is newer if it comes from a later generation of
+// the database, or from the same generation and has a higher revision. It reports whether it did.
 func (e *Entry) update(r store.Route, generation uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -24,12 +24,13 @@ const (
 	queryTimeout = 10 * time.Second
 )
 
-// flight is the reading of one workspace's row, shared by all requests that need it meanwhile.
+// flight is the reading of one workspace's row. All requests that need the row while it is being read share the flight.
 type flight struct {
 	done chan struct{} // closed when entry and err are set
-	// asked says that a request waits: the workspace is kept although it sleeps.
+	// asked says that a request waits for the row: the table then keeps the workspace even if it sleeps.
 	asked bool
-	// started says that the query is running; again says that the row may have changed since then, so that it must be reread.
+	// started says that the query is running. again says that the row may have changed since the query began, so that
+	// it must be read again.
 	started, again bool
 	// newest is the newest row that the feed has passed on meanwhile.
 	newest *store.Route
@@ -114,7 +115,8 @@ func (t *Table) signal() {
 	}
 }
 
-// overtake gives a workspace's flight a row from the feed: the one that the query returns may be older. t.mu is held.
+// overtake hands a row from the feed to the workspace's flight, because the row that the running query returns may be
+// older. t.mu is held.
 func (t *Table) overtake(r store.Route) {
 	if f := t.flights[r.ID]; f != nil && f.started && (f.newest == nil || f.newest.Revision < r.Revision) {
 		f.newest = &r

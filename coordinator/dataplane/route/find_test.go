@@ -85,7 +85,8 @@ func TestAnUnknownWorkspaceIsRememberedForAMoment(t *testing.T) {
 	})
 }
 
-// TestALateAnswerDoesNotReplaceANewerRow: rows that the feed passes on while a query is running are newer than the query's rows.
+// TestALateAnswerDoesNotReplaceANewerRow: while a query is running, the feed passes on newer rows than the query will
+// return.
 func TestALateAnswerDoesNotReplaceANewerRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase(asleep(one))

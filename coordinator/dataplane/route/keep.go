@@ -19,14 +19,15 @@ import (
 )
 
 const (
-	// compareBatch is how many rows are compared at every tick: the comparison's budget, however many workspaces there are.
+	// compareBatch is how many rows are compared at every tick. It bounds the cost of the comparison, however many
+	// workspaces there are.
 	compareBatch = 100
 	// loadBatch is how many rows a query reads when the table is filled.
 	loadBatch = 500
-	// idleTicks is how long a sleeping workspace stays in the table after it was last requested, in ticks: ten minutes.
+	// idleTicks is how many ticks (ten minutes) a sleeping workspace stays in the table after its last request.
 	idleTicks = 60
-	// graceTicks is how long it stays even if the table is full: one minute. By then the request has either begun to hold the
-	// entry or no longer needs it.
+	// graceTicks is how many ticks (one minute) it stays even if the table is full. By then the request has either
+	// begun to hold the entry or no longer needs it.
 	graceTicks = 6
 	// The first and the longest pause after a failed filling, ±25 %.
 	retryMin = 100 * time.Millisecond
@@ -117,7 +118,8 @@ type comparison struct {
 	done  bool
 }
 
-// compare makes one step of a round, and reports the changes found to the feed: its other subscribers have missed them, too.
+// compare makes one step of a round. It reports the changes that it finds to the feed, because the feed's other
+// subscribers have missed them, too.
 func (t *Table) compare(ctx context.Context, c *comparison) error {
 	if c.size == 0 || c.done {
 		*c = comparison{size: compareBatch}
@@ -129,7 +131,8 @@ func (t *Table) compare(ctx context.Context, c *comparison) error {
 	return err
 }
 
-// step makes one query and takes over its rows. It returns the workspaces whose newest row the table did not have.
+// step makes one query and puts its rows into the table. It returns the workspaces of which the table did not have the
+// newest row.
 func (t *Table) step(ctx context.Context, c *comparison) (news []workspace.ID, err error) {
 	t.mu.RLock()
 	generation := t.generation

@@ -17,11 +17,12 @@ const (
 	DefaultLease = 10 * time.Minute
 	// MinLease is the shortest lease. A confirmation takes up to half of it.
 	MinLease = 2 * time.Second
-	// EngineLease is the lease if the backend chooses the addresses, because it may immediately give one to another container.
-	// With this lease, an outage of the database interrupts people.
+	// EngineLease is the lease if the backend chooses the addresses. It is short because the backend may give a freed
+	// address to another container immediately. With this lease, an outage of the database interrupts people.
 	EngineLease = 10 * time.Second
-	// maxMargin is how much longer than the lease an address rests, unless the lease itself is shorter. Within that time the
-	// statement that frees an address must be committed, and the database's clock must not be set forward by more than that.
+	// maxMargin is how much longer than the lease an address stays unused; if the lease is shorter than maxMargin, the
+	// margin is as long as the lease. The statement that frees an address must be committed within the margin. The
+	// database's clock must not be set forward by more than the margin.
 	maxMargin = time.Minute
 )
 
@@ -41,7 +42,7 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
-// quarantineOf returns how long an address rests when routes have that lease.
+// quarantineOf returns how long a freed address stays unused if routes have that lease.
 func quarantineOf(lease time.Duration) time.Duration { return lease + min(lease, maxMargin) }
 
 // lease records how long, and until when, the table's routes may be used.
@@ -54,7 +55,7 @@ type lease struct {
 
 	mu     sync.Mutex // guards the fields below
 	length time.Duration
-	// former is a longer length under which routes may have been given out until formerUntil.
+	// former is an earlier, longer lease. Until formerUntil, some process may still have used it for its routes.
 	former      time.Duration
 	formerUntil clock.Moment
 	at          clock.Moment  // when the table was last known to be correct; zero for never
@@ -125,8 +126,9 @@ func (l *lease) check() {
 // SetLease changes how long routes may be used without a confirmation. It also applies to the routes in use.
 func (t *Table) SetLease(d time.Duration) { t.lease.set(d) }
 
-// Quarantine returns how long an address rests after its route was withdrawn: longer than any process can hold the route. After
-// the lease was shortened, the longer one counts until all other processes have certainly adopted the new one.
+// Quarantine returns how long an address stays unused after its route was withdrawn. That is longer than any process
+// can keep the route. If the lease was shortened, the former lease counts until all other processes have certainly
+// adopted the new one.
 func (t *Table) Quarantine() time.Duration {
 	t.lease.mu.Lock()
 	defer t.lease.mu.Unlock()
@@ -140,14 +142,15 @@ func (t *Table) Poll(atMost time.Duration) time.Duration {
 	return min(atMost, t.lease.length/4)
 }
 
-// Distrust tells the table whether the container backend is known to be a different one from that of the routes. If it
-// is, the routes are not used.
+// Distrust tells the table whether the container backend is known to be a different one from the backend that the
+// routes lead to. If it is, the routes are not used.
 func (t *Table) Distrust(another bool) {
 	t.lease.distrusted.Store(another)
 	t.lease.check()
 }
 
-// Confirmed tells the table that every change committed after since and before at was taken over. The feed calls it.
+// Confirmed tells the table that it has received every change that was committed after since and before at. The feed
+// calls it.
 func (t *Table) Confirmed(since, at clock.Moment) {
 	t.mu.RLock()
 	filled := t.filled
@@ -161,8 +164,8 @@ func (t *Table) Confirmed(since, at clock.Moment) {
 	}
 }
 
-// Fresh reports whether routes may be used. It is a single load from memory. Just after the process was stopped or suspended it
-// may be wrong: connections are therefore made only with [Table.MayDial].
+// Fresh reports whether routes may be used. It is a single load from memory. It may be wrong just after a stopped or
+// suspended process continues. Therefore every new connection is also checked with [Table.MayDial].
 func (t *Table) Fresh() bool { return !t.lease.stale.Load() }
 
 // FreshAgain returns a channel that is closed when routes may be used again. If they may be used now, it is already closed.
@@ -177,14 +180,16 @@ func (t *Table) FreshAgain() <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// MayDial returns nil if a connection just made to that run's address leads to that run's container. The address, which
-// [AddressOf] returns, cannot have been given to another container yet. Therefore call it after the connection was made.
+// MayDial returns nil if a connection that was just made to the run's address (see [AddressOf]) leads to the run's
+// container, because that address cannot have been given to another container yet. It must be called after the
+// connection was made.
 func (t *Table) MayDial(run string) error {
 	l := &t.lease
 	l.mu.Lock()
 	at, length := l.at, l.length
 	l.mu.Unlock()
-	// In this order: a run that had ended by the confirmed moment is no longer live.
+	// Read the lease first and the run second: a run that had ended by the confirmed moment is then certainly not live
+	// any more.
 	live := t.runs.has(run)
 	switch {
 	case at.IsZero() || l.distrusted.Load() || at.Elapsed() > length:

@@ -114,7 +114,8 @@ func TestTheLeaseRunsOut(t *testing.T) {
 	table.Confirmed(clock.Moment{}, clock.Now())
 	<-feed.stale
 	wait.Until(t, "the routes are not used", func() bool { return !table.Fresh() })
-	// Nothing from before the filling counts, and missed changes are read again.
+	// A confirmation of a period that began after the filling does not count, and the table is filled again to find the
+	// missed changes.
 	table.SetLease(time.Minute)
 	table.Distrust(true)
 	table.Confirmed(clock.Now(), clock.Now())

@@ -10,9 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// runs names the containers to which the table has routes. A run is one container of a workspace at one address. Its key is the
-// address with more digits in its port than a port has, so that a connection kept by key is never confused with one to another
-// container that had the address earlier, or gets it later.
+// runs names the containers to which the table has routes. A run is one container of a workspace at one address. Its
+// key is the address with the run's number appended to the port. Idle connections are kept by this key, so a connection
+// to one container is never used for another container that had the same address earlier, or gets it later.
 type runs struct {
 	mu   sync.RWMutex // guards what follows
 	last uint64

@@ -3,7 +3,7 @@
 //
 // The table holds the workspaces that are awake and, for some time, those that were requested. A sleeping workspace without
 // requests costs nothing here. The first request for it reads one row. The table is filled at the start and follows the process's
-// feed of changes (package changes). It compares itself with the database a few rows at a time.
+// feed of changes (package changes). In addition, it compares itself with the database, a few rows at a time.
 //
 // Routes are leased. The table knows when it was last completely correct, and how long its addresses may be used after that. An
 // address must rest for that long before another workspace gets it (SPEC 8).
@@ -49,7 +49,7 @@ const DefaultMaxAsleep = 10_000
 
 // Options configure a [Table]. Zero values take the defaults.
 type Options struct {
-	// MaxAsleep is the largest number of workspaces in the table that are not awake. Default: [DefaultMaxAsleep].
+	// MaxAsleep bounds the number of workspaces in the table that are not awake. Default: [DefaultMaxAsleep].
 	MaxAsleep int
 	// Feed is the source of the changes. Without one, the table only compares.
 	Feed Feed
@@ -57,9 +57,10 @@ type Options struct {
 
 // Feed passes changes on to this table and to others. Its methods do not block. [*changes.Feed] implements it.
 type Feed interface {
-	// Refresh makes it read those workspaces: the comparison has found changes that were not passed on.
+	// Refresh makes the feed read those workspaces. The table calls it when its comparison has found changes that the
+	// feed had not passed on.
 	Refresh(ids ...workspace.ID)
-	// RefreshAll makes it look for all changes: the lease of the routes has expired.
+	// RefreshAll makes the feed look for all changes. The table calls it when the lease of its routes has expired.
 	RefreshAll()
 }
 
@@ -76,8 +77,8 @@ type Table struct {
 	outage  *outage.Reporter
 	log     *zap.Logger
 
-	// clock counts the ticks of Run, from 1. Thanks to it, the table knows how long ago an entry was used, and no
-	// request has to read the time.
+	// clock counts the ticks of Run, from 1. It tells how long ago an entry was used, without any request having to
+	// read the time.
 	clock   atomic.Int64
 	loaded  atomic.Bool
 	loadedC chan struct{}
@@ -223,8 +224,9 @@ func (t *Table) forget(id workspace.ID) {
 	delete(t.entries, id)
 }
 
-// recent is a bounded set of workspaces that were recently found missing. It forgets the older half at a time, so it
-// needs no list to limit its size and its age. Its methods are called with the table's mutex held.
+// recent is a bounded set of workspaces that were recently found missing. It consists of two halves, and forgets the
+// whole older half at once. Therefore it needs no list to limit its size or the age of its members. Its methods are
+// called with the table's mutex held.
 type recent struct{ now, before map[workspace.ID]struct{} }
 
 // recentHalf is the size of each half.

@@ -24,9 +24,9 @@ var (
 
 // Adopt adds a workspace that has files but no row, because it was created after the backup from which the database was
 // restored (SPEC 12.9). The workspace then belongs to the user of that name. Its data is the archive with that key, or
-// the newest one if key is empty. A workspace with a volume is in Conflict until a recovery chooses. Only
-// administrators may call Adopt ([ErrForbidden]). It returns [ErrInventoryUnknown], [ErrKnown], [ErrNothingLeft],
-// [ErrNoOwner], [ErrNotFound] and [*InvalidError].
+// the newest one if key is empty. A workspace with a volume is in Conflict until an administrator chooses the data in a
+// recovery. Only administrators may call Adopt ([ErrForbidden]). It returns [ErrInventoryUnknown], [ErrKnown],
+// [ErrNothingLeft], [ErrNoOwner], [ErrNotFound] and [*InvalidError].
 func (s *Service) Adopt(ctx context.Context, a Actor, id workspace.ID, owner, name, key string) (
 	w workspace.Workspace, err error) {
 	if !a.Admin {

@@ -20,13 +20,13 @@ import (
 // the database has a row for it.
 type Archive struct {
 	store.Archive
-	// Current says that the archive is the workspace's data, or becomes it if the volume has nothing newer. Kept says
-	// that the archive is not current but stays until the next archive is made, because the user chose an older one
-	// over it.
+	// Current says that the archive is the workspace's data, or becomes its data if the volume has nothing newer. Kept
+	// says that the archive is not current but stays until the next archive is made, because the user chose an older
+	// one over it.
 	Current, Kept bool
 }
 
-// missing is the damage of a current archive that is not in the bucket.
+// missing is the text that describes the damage if the current archive is not in the bucket.
 const missing = "it is not in the object store"
 
 // Archives returns the complete archives of a workspace that the actor may see, newest first. It includes the current
@@ -85,8 +85,8 @@ func merge(w workspace.Workspace, versions []workspace.ArchiveVersion, rows []st
 
 // Revert makes an older archive the data of a workspace. The present state is archived first, unless nothing has
 // changed; that archive stays at least until the next one is made, so that the user can return to it. The workspace
-// then starts from the older archive, if it is meant to run. Until then Revert can still fail in the background, and
-// leaves the workspace as it was.
+// then starts from the older archive, if it is meant to run. Until then the revert can still fail in the background;
+// the workspace then stays as it was.
 //
 // It returns [ErrNotFound]; [ErrStale]; [ErrDeleted]; [ErrOperationInProgress], also during another Revert;
 // [ErrArchivesUnknown]; and [*RevertError].

@@ -31,10 +31,10 @@ func (s *Service) Delete(ctx context.Context, a Actor, id workspace.ID, now bool
 	return nil
 }
 
-// Undelete undoes the deletion of the actor's workspace, or for an administrator of any workspace: its desired state
-// becomes ARCHIVED. A workspace that is not deleted stays as it is. Undelete returns [ErrNotFound]; [ErrStale];
-// [ErrCollected] when it is too late; [ErrOperationInProgress]; and [*LimitError] if the workspace still runs and
-// another one has taken its place.
+// Undelete undoes the deletion of the actor's workspace, or of any workspace if the actor is an administrator. The
+// desired state becomes ARCHIVED. A workspace that is not deleted stays as it is. Undelete returns [ErrNotFound];
+// [ErrStale]; [ErrCollected] when it is too late; [ErrOperationInProgress]; and [*LimitError] if the workspace still
+// runs but another workspace has taken its place.
 func (s *Service) Undelete(ctx context.Context, a Actor, id workspace.ID) (workspace.Workspace, error) {
 	if !valid(a, id) {
 		return workspace.Workspace{}, ErrNotFound

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Dozing is counted and logged, frees a place among the running workspaces, and resuming needs one.
+// Dozing is counted and logged. A dozing workspace frees its place among the running workspaces, and needs a place to
+// resume.
 func TestDozing(t *testing.T) {
 	st := storetest.Open(t)
 	core, logs := observer.New(zap.InfoLevel)
@@ -83,7 +84,7 @@ func TestDozing(t *testing.T) {
 	}
 }
 
-// A dozing workspace is put to sleep to free its memory, which is counted and logged. One that was thawed meanwhile
+// A dozing workspace is put to sleep to free its memory. This is counted and logged. One that was thawed meanwhile
 // stays awake.
 func TestSleepForMemory(t *testing.T) {
 	st := storetest.Open(t)

@@ -23,7 +23,7 @@ var (
 	// ErrOvertaken means that another state was requested after this change was; see [Actor.Asked]. Nothing was
 	// changed.
 	ErrOvertaken = errors.New("somebody has asked for another state meanwhile")
-	// ErrKeyTaken means that the workspace that the key created now belongs to another user, who adopted it.
+	// ErrKeyTaken means that the key has already created a workspace, which was adopted for another user since.
 	ErrKeyTaken = errors.New("the key has created something else")
 	// ErrNotAwake means that the workspace cannot be kept awake, because it is not meant to run.
 	ErrNotAwake = errors.New("the workspace is not awake: open it first")
@@ -36,7 +36,7 @@ var (
 	// ErrDeleted means that the workspace is deleted, so nothing can be chosen about its files.
 	ErrDeleted = errors.New("the workspace is deleted: undelete it first, and then recover it with a choice")
 	// ErrArchivesUnknown means that the archives of a workspace cannot be listed now: the object store does not answer,
-	// is not the recorded one, or archives are being collected. Nothing was changed.
+	// is not the recorded one, or the garbage collection is deleting archives. Nothing was changed.
 	ErrArchivesUnknown = errors.New(
 		"the archives cannot be looked at now; nothing was changed; try again in a few minutes")
 	// ErrInventoryUnknown means that the backend or the object store does not answer, or
@@ -106,15 +106,16 @@ func (e *RevertError) Error() string {
 type InvalidError struct {
 	// Field is the field's name in the API.
 	Field string
-	// Problem is a phrase for people about the value; in English it follows the name: "must be …".
+	// Problem is a phrase that explains to people what is wrong with the value. In English it follows the field's name:
+	// "must be …".
 	Problem words.Text
 }
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem.String() }
 
-// refusal returns the error for the outcome of a user's change of workspace id. A limit in the error is the owner's own
-// limit, if that can be read.
+// refusal returns the error for the outcome of a change that a user made to the workspace with that id. A limit in the
+// error is the owner's own limit, if that can be read.
 func (s *Service) refusal(ctx context.Context, o store.Outcome, userID string, id workspace.ID) error {
 	limits := s.storeLimits()
 	if o == store.UserLimit || o == store.WorkspaceLimit {

@@ -15,7 +15,7 @@ import (
 const MaxGitURL = 1_000
 
 var (
-	// gitUser and gitHost do not begin with a hyphen: programs would take them for an option.
+	// gitUser and gitHost do not begin with a hyphen: programs would mistake such a name for an option.
 	gitUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	gitHost = regexp.MustCompile(`^[\pL\pN_:][\pL\pN._:-]*$`)
 	// gitShort is the scp form user@host:path.

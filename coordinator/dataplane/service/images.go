@@ -18,7 +18,7 @@ func (s *Service) SetImages(c launch.Catalog) { s.images.Store(&c) }
 func (s *Service) Images() launch.Catalog { return *s.images.Load() }
 
 // ofImage are the reasons for ERROR that a wrong image causes: it cannot be pulled, or its container ends or is not
-// ready in time. An owner who chooses another image may try again; that decides nothing about the files.
+// ready in time. An owner who chooses another image may try again, because that decides nothing about the files.
 var ofImage = map[workspace.ErrorReason]bool{
 	workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
 }
@@ -43,7 +43,7 @@ func (s *Service) retryImage(ctx context.Context, a Actor, w workspace.Workspace
 	if recovered.DesiredState == workspace.DesiredRunning {
 		return recovered, nil
 	}
-	// It has lost its place and must ask for one like any other workspace.
+	// The workspace has lost its place, and must request one as any other workspace does.
 	running := workspace.DesiredRunning
 	return s.Update(ctx, a, w.ID, Patch{DesiredState: &running})
 }

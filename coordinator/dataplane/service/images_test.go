@@ -16,7 +16,7 @@ import (
 
 var images = launch.Catalog{{Name: "code", Reference: "test/code:1"}, {Name: "jupyter", Reference: "test/jupyter:7"}}
 
-// A reference makes the container engine contact any address, so users may only name configured images.
+// A reference can make the container engine contact any address, so users may name only configured images.
 func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})
@@ -55,7 +55,8 @@ func TestUsersChooseConfiguredImagesOnly(t *testing.T) {
 	}
 }
 
-// An owner who chooses another image may retry what the old image made fail, but nothing that concerns the files.
+// An owner who chooses another image retries a start that the old image made fail. This does not recover from errors
+// that concern the files.
 func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 	for reason, fixed := range map[workspace.ErrorReason]bool{
 		workspace.ReasonImagePullFailed: true, workspace.ReasonRetryExceeded: true, workspace.ReasonTimeout: true,
@@ -75,7 +76,7 @@ func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 			if got := storetest.Row(t, st, w.ID); got.ErrorReason != reason {
 				t.Fatalf("another name has recovered it: %+v", got)
 			}
-			// Its place went to another workspace while it was in ERROR: it must not take the place back.
+			// While the workspace was in ERROR, another workspace took its place. It must not take the place back.
 			other := create(t, s, a)
 			got, err := s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
 			if err != nil || got.ImageRef != "jupyter" {
@@ -92,7 +93,7 @@ func TestAnotherImageMendsWhatAnImageBreaks(t *testing.T) {
 				if err := s.SetDesired(t.Context(), a, other.ID, workspace.DesiredArchived); err != nil {
 					t.Fatal(err)
 				}
-				// The same image: the image behind the name may have been fixed.
+				// The owner chooses the same image again, because the image behind the name may have been fixed.
 				got, err = s.Update(t.Context(), a, w.ID, service.Patch{ImageRef: ptr("jupyter")})
 				if err != nil || got.ErrorReason != "" || got.DesiredState != workspace.DesiredRunning {
 					t.Errorf("with a place: %+v, %v", got, err)
@@ -130,7 +131,7 @@ func TestWorkspacesOfAUserAreLimited(t *testing.T) {
 	}
 	s := services[0]
 	create(t, s, other)
-	// A deleted workspace makes room, and comes back only if there is still room.
+	// A deleted workspace makes room for another one. It can be undeleted only if there is still room.
 	items, _, err := s.List(t.Context(), a, service.ListOptions{}, 1, "")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func TestAWorkspaceInErrorHoldsNoPlace(t *testing.T) {
 }
 
 // The image is pulled again immediately if the owner starts the workspace or chooses an image, but not if the gateway
-// asks, because it repeats its request while a page is open.
+// requests it, because the gateway repeats its request while a page is open.
 func TestTheOwnerHasAnImagePulledAgain(t *testing.T) {
 	const waits = `phase = 'STANDBY', operation = 'STARTING', op_started_at = now(), waiting = '{"reason": "PullingImage", "cause": "rate_limit", "tries": 5, "message": "x", "since": "2026-01-02T03:04:05Z"}'`
 	const failed = `phase = 'ERROR', operation = 'NONE', op_started_at = NULL, waiting = NULL, error_count = 1, error_message = 'x', error_reason = 'ImagePullFailed'`

@@ -102,7 +102,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("Running begins with %v, %v; want the longest unused", running, err)
 	}
 
-	// STANDBY is desired but the workspace still runs: it counts until it stops.
+	// The desired state is STANDBY, but the workspace still runs. It counts until it has stopped.
 	if err := s.SetDesired(t.Context(), a, first.ID, workspace.DesiredStandby); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestACallThatStopsWaitingReleasesItsTurn(t *testing.T) {
 	create(t, s, a)
 }
 
-// The controller claims an operation while a change waits for the row: the change must see the operation.
+// While a change waits for the row's lock, the controller begins an operation. The change must then see the operation.
 func TestAChangeThatWaitedForTheControllerSeesItsWrite(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1}})

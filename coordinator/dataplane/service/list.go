@@ -42,7 +42,7 @@ type ListOptions struct {
 	Phases []workspace.Phase
 	// Text must occur in the name, the description, the memo or the image, or begin the id.
 	Text string
-	// Sort is an order of package store, with a leading minus for descending. The default is -created_at, or
+	// Sort is the name of an order of package store; a leading minus reverses the order. The default is -created_at, or
 	// -deleted_at for deleted workspaces.
 	Sort string
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheLaterRequestWins: a wake-up yields to a later request of a user or a program, but neither to the system's own
-// changes nor to earlier requests.
+// TestTheLaterRequestWins: a user or a program may request another state after a wake-up was requested. Then the
+// wake-up has no effect. It does take effect after changes by the system itself and after earlier requests.
 func TestTheLaterRequestWins(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})

@@ -20,7 +20,7 @@ type span struct{ begin, end time.Time }
 
 func (s span) overlaps(o span) bool { return !s.end.Before(o.begin) && !o.end.Before(s.begin) }
 
-// limitInForce is a limit, and when calls may have been checked against it.
+// limitInForce is a limit with the period in which calls may have been checked against it.
 type limitInForce struct {
 	value int
 	span
@@ -33,7 +33,8 @@ type grant struct {
 }
 
 // Many concurrent calls through three processes add workspaces of a user, while an administrator changes the user's own
-// limit. The history has the grants in their order: none may exceed every limit that was in force during its call.
+// limit. The history has the grants in their order. Each grant must respect at least one of the limits that were in
+// force during its call.
 func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 	const all = 3 // the limit of all users
 	for _, c := range []struct {
@@ -123,7 +124,8 @@ func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 				}
 				ever := span{end: time.Now().Add(time.Hour)}
 				limits := []limitInForce{{all, ever}}
-				// The limit changes every few calls, to one near the current number. So each call overlaps few limits.
+				// After every few calls, the limit changes to a value near the current number of workspaces. So each
+				// call overlaps few limits.
 				todo, done := make(chan int), make(chan struct{}, calls)
 				var wg sync.WaitGroup
 				for i := range 2 * len(services) {

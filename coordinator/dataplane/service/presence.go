@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// SetPageActivity records whether the workspace's pages report people's input, as a gateway has found out. It is not in
-// the history, because no user has asked for it.
+// SetPageActivity records whether the workspace's pages report people's input. A gateway has found this out. It is not
+// in the history, because no user has asked for it.
 func (s *Service) SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error {
 	return s.store.SetPageActivity(ctx, id, activity)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Inventory finds the data of a workspace. It returns an error unless both the backend and the object store have
-// answered and are the recorded ones (SPEC 2): a recovery that knows only half could give files up.
+// answered and are the recorded ones (SPEC 2): a recovery that knows only one half of the data could give files up.
 type Inventory interface {
 	Inventory(ctx context.Context, id workspace.ID) (workspace.Inventory, error)
 	// Versions returns the complete archives only, newest first, under the same condition.
@@ -96,7 +96,8 @@ func decide(w workspace.Workspace, c Choice, inv workspace.Inventory) (r workspa
 	case volume && !c.ReplaceVolume:
 		return r, words.Of("problem.recovery.volume_lost", nil)
 	}
-	// A volume that did not exist at the time of the choice was not given up.
+	// If no volume existed when the choice was made, the choice gives no volume up. A volume that appears later must
+	// stay.
 	return workspace.Recovery{Choice: c.Kind, Key: c.Key, ReplaceVolume: c.ReplaceVolume && volume}, nil
 }
 
@@ -191,8 +192,8 @@ func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choic
 }
 
 // whileNotCollecting calls f, which looks for archives and writes the chosen one. Meanwhile no process collects
-// archives. A running collector may have judged the workspace before the choice, and be about to delete the chosen
-// archive; one that starts later reads the choice.
+// archives. A collector that is already running may have judged the workspace before the choice was written, and may be
+// about to delete the chosen archive. A collector that starts later reads the choice.
 func (s *Service) whileNotCollecting(ctx context.Context, f func() error) error {
 	idle, err := s.store.WhileIdle(ctx, postgres.LockGC, f)
 	if err == nil && !idle {
@@ -258,9 +259,9 @@ func (s *Service) recoverNow(
 // recoverPage is the number of workspaces per query of RecoverAll.
 const recoverPage = 500
 
-// RecoverAll recovers all workspaces in ERROR for that reason, except deleted ones, one after another. An archive
-// cannot be chosen for all of them. failed has the errors of those that were not recovered. RecoverAll stops with
-// [ErrInventoryUnknown] if the existing data is unknown, because that concerns all of them.
+// RecoverAll recovers all workspaces in ERROR for that reason, except deleted ones, one after another. The choice
+// cannot be an archive. failed has the errors of the workspaces that were not recovered. If it is unknown which data
+// exists, RecoverAll stops with [ErrInventoryUnknown], because this concerns all of them.
 func (s *Service) RecoverAll(
 	ctx context.Context, a Actor, reason workspace.ErrorReason, c Choice,
 ) (recovered []workspace.ID, failed map[workspace.ID]error, err error) {

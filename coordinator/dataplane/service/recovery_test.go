@@ -310,7 +310,8 @@ func (c *collecting) Inventory(ctx context.Context, id workspace.ID) (workspace.
 	return c.inventory.Inventory(ctx, id)
 }
 
-// A collector that begins between the listing and the choice would have read the row without the choice.
+// A collector that began after the listing and before the choice was written would have read the row without the
+// choice.
 func TestNobodyBeginsToCollectBeforeTheChosenArchiveIsWritten(t *testing.T) {
 	st := storetest.Open(t)
 	inv := &collecting{inventory: &inventory{archives: []string{"now", "old"}}}
@@ -419,7 +420,7 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	admin := service.Actor{Admin: true}
 	storetest.Set(t, st, w.ID, `phase = 'ERROR', error_reason = 'DataLost'`)
 
-	// The reason becomes one after which the volume is used only by choice.
+	// The error gets a reason after which the volume is used only if a person chooses it.
 	inv.look = func() { storetest.Set(t, st, w.ID, `error_reason = 'Conflict'`) }
 	var needed *service.ChoiceError
 	if _, err := s.Recover(t.Context(), admin, w.ID, none); !errors.As(err, &needed) || needed.Reason != workspace.ReasonConflict {
@@ -440,8 +441,8 @@ func TestARecoveryDecidesAboutTheErrorThatItClears(t *testing.T) {
 	}
 }
 
-// TestAConflictInUse: the volume in use can be kept immediately. Every other choice needs the workspace to sleep, and
-// the answer says so.
+// TestAConflictInUse: the volume in use can be kept immediately. Every other choice requires that the workspace sleeps,
+// and the error says so.
 func TestAConflictInUse(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{Limits: service.Limits{PerUser: 1, Global: 1, Workspaces: 9}, Inventory: &inventory{volume: true, archives: []string{"now"}}})

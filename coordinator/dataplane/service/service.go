@@ -73,11 +73,12 @@ func New(st *store.Store, o Options) *Service {
 
 // Actor is the user, or the part of the system, that makes a change.
 type Actor struct {
-	// UserID is the user, who sees and changes only their own workspaces.
+	// UserID is the id of the user. Without Admin, users see and change only their own workspaces.
 	UserID string
 	// Admin lets the actor see every workspace by its id, including deleted ones, and recover it.
 	Admin bool
-	// Through is the cause in the log, the history and the metrics. Empty means [audit.API].
+	// Through is how the change was requested; it is the cause in the log, the history and the metrics. Empty means
+	// [audit.API].
 	Through audit.Through
 	// Input says that a person opens the workspace or works in its page.
 	Input bool
@@ -108,8 +109,8 @@ func (a Actor) viewer() store.Viewer {
 	return v
 }
 
-// CheckRevision returns [ErrStale] for a workspace that was read and has none of the actor's revisions. It takes
-// precedence over the other refusals; the statement that makes the change checks again.
+// CheckRevision returns [ErrStale] for a workspace that was read and has none of the actor's revisions. Callers check
+// this before other reasons to refuse the change. The statement that makes the change checks the revision again.
 func (a Actor) CheckRevision(w workspace.Workspace) error {
 	if a.revisions != nil && !slices.Contains(*a.revisions, w.Revision) {
 		return ErrStale
@@ -208,9 +209,9 @@ type Patch struct {
 }
 
 // Update makes the whole change or none of it, and returns the workspace afterwards. If the patch names an image, even
-// the same one, it tries again to start a workspace whose error another image can fix. If a person or a program asks
-// for RUNNING, it immediately retries a failed pull of the image. It returns [*InvalidError], [*ImageError], [ErrStale]
-// and the errors of [Service.SetDesired].
+// the same one, and another image can fix the workspace's error, Update retries the start. If a person or a program
+// requests RUNNING, Update immediately retries a failed pull of the image. It returns [*InvalidError], [*ImageError],
+// [ErrStale] and the errors of [Service.SetDesired].
 func (s *Service) Update(ctx context.Context, a Actor, id workspace.ID, p Patch) (workspace.Workspace, error) {
 	p, err := p.clean(s.Images(), a)
 	if err != nil {
@@ -256,8 +257,8 @@ func (s *Service) SetDesired(ctx context.Context, a Actor, id workspace.ID, d wo
 	return err
 }
 
-// Running returns the user's workspaces that count against the limits, the longest unused first: the candidates to put
-// to sleep when a limit is reached.
+// Running returns the user's workspaces that count against the limits, the longest unused first. When a limit is
+// reached, the user can put one of them to sleep.
 func (s *Service) Running(ctx context.Context, userID string) ([]workspace.Workspace, error) {
 	if uuid.Validate(userID) != nil {
 		return nil, nil

@@ -31,8 +31,8 @@ func (s *Service) SetMaxKeepAwake(d time.Duration) { s.maxKeepAwake.Store(int64(
 
 // KeepAwake keeps an unused workspace awake for d from now; 0 ends that. Putting it to sleep, archiving and deleting
 // also end it. KeepAwake returns the workspace afterwards; [ErrNotFound]; [ErrStale]; [*InvalidError] if d is longer
-// than the setting allows; [ErrNotAwake] if the workspace is not meant to run; and a [*LimitError] if it dozes and
-// there is no place for it to run.
+// than the setting allows; [ErrNotAwake] if the workspace is not meant to run; and a [*LimitError] if the workspace
+// dozes and no place is free for it to resume.
 func (s *Service) KeepAwake(
 	ctx context.Context, a Actor, id workspace.ID, d time.Duration,
 ) (workspace.Workspace, error) {
@@ -74,8 +74,8 @@ type Unused struct {
 }
 
 // Sleep changes the desired state of a running, unused workspace to STANDBY. The statement that writes checks again
-// that the workspace runs and is meant to, has no operation in progress, was not used after u.Since, and that its
-// announced time to sleep has come. Otherwise Sleep returns false and changes nothing.
+// that the workspace runs, is meant to run, has no operation in progress, and was not used after u.Since. It also
+// checks that the announced time to sleep has come. Otherwise Sleep returns false and changes nothing.
 func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, error) {
 	changed, err := s.store.Sleep(ctx, id, u.TTL, u.Since, u.Why)
 	if changed {
@@ -89,7 +89,7 @@ func (s *Service) Sleep(ctx context.Context, id workspace.ID, u Unused) (bool, e
 }
 
 // Doze freezes the container of a running workspace that was not used after since, until it is used again. The
-// statement that writes checks again that the workspace runs and is meant to, is neither busy nor kept awake, and has
+// statement that writes checks again that the workspace runs, is meant to run, is neither busy nor kept awake, and has
 // no operation in progress. Otherwise, or if the limit of dozing workspaces is reached, Doze returns false and changes
 // nothing.
 func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error) {
@@ -101,9 +101,9 @@ func (s *Service) Doze(ctx context.Context, id workspace.ID, since time.Time) (b
 	return dozes, err
 }
 
-// SleepForMemory changes the desired state of a dozing workspace to STANDBY before its time, to free the memory of its
-// container. The statement that writes checks again that it dozes and has no operation in progress. Otherwise
-// SleepForMemory returns false and changes nothing. why is the message in the history.
+// SleepForMemory changes the desired state of a dozing workspace to STANDBY before its time to sleep, to free the
+// memory of its container. The statement that writes checks again that it dozes and has no operation in progress.
+// Otherwise SleepForMemory returns false and changes nothing. why is the message in the history.
 func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error) {
 	a := Actor{Through: audit.Memory}
 	changed, err := s.store.SleepForMemory(ctx, id, a.through(), why)
@@ -120,8 +120,8 @@ func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duratio
 	return s.archive(ctx, "workspace expired", Actor{Through: audit.TTL, cause: audit.Idle}, id, ttl, "")
 }
 
-// ArchiveForSpace is Archive before the workspace's time, to free space on the disk of the homes. why is the message in
-// the history.
+// ArchiveForSpace is [Service.Archive] before the workspace's time to be archived. It frees space on the disk of the
+// homes. why is the message in the history.
 func (s *Service) ArchiveForSpace(
 	ctx context.Context, id workspace.ID, asleep time.Duration, why string,
 ) (bool, error) {

@@ -1,10 +1,10 @@
-// Package chromium has the settings with which tests start Debian's Chromium: the build that runs only without a
-// window, because it loads the same pages with little more than half of the processor time.
+// Package chromium has the settings with which tests start Debian's Chromium. They use the build without a window,
+// which needs little more than half of the processor time for the same pages.
 //
 // A browser that hears of an address change on its machine aborts the requests in flight (net::ERR_NETWORK_CHANGED),
 // and addresses change all the time while other tests start containers. So this browser may not ask the kernel about
-// addresses. The package ensures that: a program that imports it becomes the browser when it is started with the mark
-// in its environment.
+// addresses. The package ensures this as follows: tests start their own program again, with a mark in its environment.
+// The package then removes the right to ask, and turns the program into the browser.
 package chromium
 
 import (
@@ -17,9 +17,9 @@ import (
 // path is not /usr/bin/chromium-headless-shell, a script that would stay the browser's parent.
 const path = "/usr/lib/chromium/chromium-headless-shell"
 
-// Options are those that every test gives the browser, besides chromedp's own. They fail the test if there is no
-// browser. They turn animations off: without a graphics card, each frame costs processor time that the other tests
-// need.
+// Options returns the options that every test gives the browser, in addition to chromedp's own. They fail the test if
+// there is no browser. They turn animations off: without a graphics card, each frame costs processor time that the
+// other tests need.
 func Options(t testing.TB) []chromedp.ExecAllocatorOption {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {

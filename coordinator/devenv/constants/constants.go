@@ -1,5 +1,5 @@
-// Package constants reads the constants of a package from its source, so that a table of them can
-// be complete. It is for tests and for the preview of the pages. The product must not import it.
+// Package constants reads the constants of a package from its source, so that tests can check that a table contains all
+// of them. It is for tests and for the preview of the pages. The product must not import it.
 package constants
 
 import (

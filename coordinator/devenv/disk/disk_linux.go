@@ -60,8 +60,8 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// unmount takes the disk out of this mount namespace. The namespaces of servers that were started while it was mounted
-// may still have it.
+// unmount takes the disk out of this mount namespace. Servers that were started while the disk was mounted may still
+// have it in their own namespaces.
 func (d *Disk) unmount() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) }
 
 // Cut ends the file system as a power cut does: immediately, without writing anything more to the disk. Every later
@@ -82,9 +82,9 @@ func (d *Disk) Cut() error {
 	return nil
 }
 
-// Return mounts the disk again, at the same folder and with its content at the moment of the cut. It is a copy, so
-// processes of any test that still have the old one mounted do not delay it. The processes that used the disk should
-// have ended.
+// Return mounts the disk again, at the same folder and with its content at the moment of the cut. The mounted disk is a
+// copy, so Return does not have to wait for processes that still have the old disk mounted. The processes that used the
+// disk should have ended.
 func (d *Disk) Return() error {
 	d.cuts++
 	former := d.image

@@ -98,9 +98,9 @@ func (c *Cluster) Away(on bool) {
 	c.Cut()
 }
 
-// Replace ends all connections, and directs new ones to another, empty cluster, whose namespace kube-system has that
-// uid; "" directs them back. The other cluster refuses every request that would change something, and Changes lists
-// those requests.
+// Replace ends all connections, and directs new ones to another, empty cluster, in which the namespace kube-system has
+// that uid; "" directs them back. The other cluster refuses every request that would change something, and Changes
+// lists those requests.
 func (c *Cluster) Replace(uid string) {
 	c.mu.Lock()
 	c.uid = uid

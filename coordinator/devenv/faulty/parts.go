@@ -14,8 +14,8 @@ type parts struct {
 	sizes map[string]map[string]int64
 }
 
-// refuses records an uploaded part, and reports whether the request completes an upload whose parts differ in size,
-// apart from the last one: Cloudflare R2 answers InvalidPart then.
+// refuses records an uploaded part, and reports whether the request completes an upload whose parts, apart from the
+// last one, differ in size: Cloudflare R2 answers InvalidPart then.
 func (p *parts) refuses(r *http.Request) bool {
 	query := r.URL.Query()
 	upload, number := query.Get("uploadId"), query.Get("partNumber")

@@ -10,15 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// The faults of a connection pooler. PgBouncer has both: the first is its reaction to unknown settings in the startup
-// message, the second its reaction to those listed in ignore_startup_parameters.
+// The faults of a connection pooler. PgBouncer has both. It refuses unknown settings in the startup message, and drops
+// those that are listed in ignore_startup_parameters.
 const (
 	RefusesSetting Fault = "refuses a setting"
 	DropsSetting   Fault = "drops a setting"
 )
 
-// Pooler puts a connection pooler in front of PostgreSQL at dsn, and returns its DSN. The pooler has that fault for one
-// setting in the startup message of sessions.
+// Pooler puts a connection pooler in front of PostgreSQL at dsn, and returns its DSN. The pooler shows the given fault
+// when a session's startup message contains the given setting.
 func Pooler(t testing.TB, dsn, setting string, fault Fault) string {
 	t.Helper()
 	d, err := url.Parse(dsn)

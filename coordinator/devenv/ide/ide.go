@@ -30,8 +30,8 @@ type Environment struct {
 	Name string
 	// needs are the Debian packages that the script needs.
 	needs []string
-	// Changes are the instructions of a Dockerfile that make an image of the files. The
-	// application listens on port 8080.
+	// Changes are the instructions of a Dockerfile that turn the root file system into an image. The application
+	// listens on port 8080.
 	Changes []string
 }
 

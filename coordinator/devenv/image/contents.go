@@ -12,9 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// Contents writes the content of an installation's images for this machine's architecture into a folder each below dir:
-// gateway, storagejob, and store, the object store of the tests. If run as root, it gives the files to the users of the
-// images. It is for builds on machines that have no engine yet.
+// Contents writes the content of an installation's images, for this machine's architecture, into one folder per image
+// below dir: gateway, storagejob, and store (the object store of the tests). If run as root, it gives the files to the
+// users of the images. It is for builds on machines that have no engine yet.
 func Contents(ctx context.Context, root, dir string) error {
 	gateway, err := gatewayFiles(ctx, root, runtime.GOARCH)
 	if err != nil {

@@ -224,8 +224,8 @@ func run(ctx context.Context, root, folder, arch, suffix string, command ...stri
 // built is where a program is kept.
 func built(root, name string) string { return filepath.Join(root, ".codehub", "bin", name) }
 
-// kept returns a program that build makes. The program stays in a place where the go command finds it next time, and
-// sees whether it is up to date. Several test binaries may build it at the same time.
+// kept returns a program that build makes. The program stays at the same path. So the next time, the go command finds
+// it there and sees whether it is up to date. Several test binaries may build it at the same time.
 func kept(root, name string, build func(out string) error) ([]byte, error) {
 	out := built(root, name)
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {

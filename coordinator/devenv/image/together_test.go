@@ -16,7 +16,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestATagChangesWithTheContent of any image that has the tag, and with nothing else.
+// TestATagChangesWithTheContent: the common tag changes when the content of any of the images changes, and never
+// otherwise.
 func TestATagChangesWithTheContent(t *testing.T) {
 	host, root := devenv.Docker(t), t.TempDir()
 	api, err := client.NewClientWithOpts(client.WithHost(host), client.WithAPIVersionNegotiation())

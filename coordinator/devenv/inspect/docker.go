@@ -38,7 +38,7 @@ func NewDocker(host, installation string, remove func(context.Context) error) (*
 	return &Docker{api, installation, remove}, nil
 }
 
-// own selects what belongs to a workspace, or to all of them.
+// own selects the objects that belong to one workspace, or to any workspace of the installation.
 func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Args {
 	label := spec.LabelInstallation + "=" + d.installation
 	if workspace != "" {

@@ -1,5 +1,5 @@
-// Package inspect looks at what an installation has on its container backend, and disturbs it, bypassing the product.
-// It lets the same tests run on Docker and on Kubernetes.
+// Package inspect looks at the containers and volumes that an installation has on its container backend, and disturbs
+// them. It does so without the product. It lets the same tests run on Docker and on Kubernetes.
 //
 // It knows what a test needs to know about either backend, and must not know how the product sees the backends. Only
 // tests may import it.
@@ -81,7 +81,7 @@ type Engine interface {
 	// fails is an error.
 	Exec(ctx context.Context, workspace string, stdin io.Reader, command string) ([]byte, error)
 	// Follow calls do for each event of containers from now on, in the backend's order. It returns once it has begun to
-	// follow them. When it stops doing so, it sends the reason to ended, or nil if ctx has ended.
+	// follow them. When it stops following, it sends the reason to ended, or nil if ctx has ended.
 	Follow(ctx context.Context, do func(Event)) (ended <-chan error, err error)
 	// Mark is now. Since returns the events of a workspace's containers since a mark. The backend may forget old
 	// ones.

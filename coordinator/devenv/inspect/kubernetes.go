@@ -260,8 +260,8 @@ type change struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// watch calls do with every change of Pods since a version, until ctx ends, the server
-// ends it, or do returns an error.
+// watch calls do with every change of Pods since a version, until ctx ends, the server ends the watch, or do returns an
+// error.
 func (k *Kubernetes) watch(ctx context.Context, query url.Values, since string,
 	do func(kind string, p *corev1.Pod) error) error {
 	query.Set("watch", "true")
@@ -296,8 +296,8 @@ func changes(r io.Reader, do func(kind string, p *corev1.Pod) error) error {
 	}
 }
 
-// story turns the changes of Pods into events: a change reports a state, and the first change with that state is the
-// event.
+// story turns the changes of Pods into events. A change reports a Pod's state; the first change that reports a state is
+// the event.
 type story struct {
 	mu       sync.Mutex
 	seen     map[string]string // states by id
@@ -403,8 +403,8 @@ func (k *Kubernetes) Since(ctx context.Context, m Mark, workspace string) (all [
 	return all, err
 }
 
-// Free removes the finalizers of the installation's Pods that are being deleted. An administrator removes them
-// if the program that would do it no longer runs.
+// Free removes the finalizers of the installation's Pods that are being deleted. An administrator does the same if the
+// program that normally removes the finalizers no longer runs.
 func (k *Kubernetes) Free(ctx context.Context) error {
 	list, err := k.pods(ctx, "")
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 
 // Past is an older state of the product that installations may be in.
 type Past struct {
-	// Commit is in the history of this source. It has a folder in testdata with its own part of the
-	// program that runs its coordinator.
+	// Commit is in the history of this source. The commit has a folder in testdata, with its part of the program that
+	// runs the release's coordinator.
 	Commit string
 	// Version is empty for installations from before there were versions.
 	Version string
@@ -47,8 +47,8 @@ var All = []Past{
 	{Commit: "82b487a", Version: "0.1.0", Schema: 13},
 }
 
-// Last is the newest one. The present source must be able to run beside it, and it must be able to run after the
-// present source has run (CONTRIBUTING).
+// Last is the newest one. The present source must be able to run beside the last release. The last release must be able
+// to run again after the present source has run (CONTRIBUTING).
 func Last() Past { return All[len(All)-1] }
 
 // Config is the configuration of a process of an older release.
@@ -56,8 +56,8 @@ type Config struct {
 	Node, Database, Redis string
 	Archive               archive.Options
 	Docker                docker.Options
-	// GCDelay is how long it keeps unneeded archives, and how old an unfinished upload may get. GCInterval is the
-	// time between its collections.
+	// GCDelay is how long the process keeps unneeded archives, and how old an unfinished upload may become before it is
+	// removed. GCInterval is the time between its collections.
 	GCDelay, GCInterval time.Duration
 	// Keep is how many archives of a workspace are kept; releases without a version keep one.
 	Keep int
@@ -158,7 +158,8 @@ func build(folder, root, commit string, program map[string][]byte) error {
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", unpack, err, out)
 	}
-	// The version in the chart, which becomes the version of the storage job's image: the first release had no chart.
+	// The chart's version becomes the version of the storage job's image. The first release had no chart, so write one
+	// for it.
 	_, err := os.Stat(filepath.Join(chart, "Chart.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(os.MkdirAll(chart, 0o700),
@@ -180,8 +181,8 @@ func build(folder, root, commit string, program map[string][]byte) error {
 
 // Process returns the path of the program that runs the release's coordinator, with the configuration in
 // [Config.Variable]. The program prints "started" once, and "leads" or "follows" each time that it begins to lead or to
-// follow. Each line that it reads is a command with a number, and the answer begins with that number: see
-// testdata/process.go.
+// follow. Each line of its input is a number and a command. The line of its output that answers the command begins with
+// the same number: see testdata/process.go.
 func (r Release) Process() string { return filepath.Join(r.source, "process", "process") }
 
 // StorageJob returns the reference of the release's image of the storage job on the engine of

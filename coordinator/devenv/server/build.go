@@ -72,8 +72,8 @@ func install(ctx context.Context, pkg, version string) (string, error) {
 	return cached(ctx, name, version, "install", pkg+"@"+version)
 }
 
-// modules are the sources of programs in modules of their own, whose requirements must not
-// be ours. The names end with .txt, so that the go command does not take them for packages.
+// modules are the sources of programs that have modules of their own, because their requirements must not become ours.
+// The names of the files end with .txt, so that the go command does not mistake the folders for packages.
 //
 //go:embed compose/*.txt oidcprovider/*.txt rcloneserver/*.txt sbom/*.txt
 var modules embed.FS
@@ -91,8 +91,9 @@ func buildModule(ctx context.Context, name string) (string, error) {
 	return cached(ctx, name, hex.EncodeToString(sum.Sum(nil)[:8]), "build", "-o", name, ".")
 }
 
-// cached returns the path of a program in the cache. The first time, a go command builds it there, in a folder with
-// the program's source if that is one of modules. Any number of processes may ask at the same time.
+// cached returns the path of a program in the cache. The first time, the given go command builds the program there. If
+// the program's source is one of modules, the command runs in a folder with that source. Any number of processes may
+// ask at the same time.
 func cached(ctx context.Context, name, version string, command ...string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {

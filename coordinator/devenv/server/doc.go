@@ -2,9 +2,9 @@
 // engine, for `make run` and for tests.
 //
 // Servers run as the present user, listen on Unix sockets or on loopback only, and keep
-// their files in one folder each ([Storage]). Each is one [Process], started through a
-// supervisor, and so never outlives its owner, however the owner ends.
+// their files in one folder each ([Storage]). Each server is one [Process]. A supervisor starts it, so that it never
+// outlives its owner, however the owner ends.
 //
-// The package must not decide which servers are needed, nor install anything: its callers do. It supports Linux;
-// elsewhere it compiles, and servers that need Linux say so.
+// The package must not decide which servers are needed, nor install anything: its callers do. It supports Linux. On
+// other systems it compiles, but starting a server that needs Linux returns an error.
 package server

@@ -29,10 +29,10 @@ type Engine struct {
 
 // StartEngine starts a Docker engine. It needs root, or sudo that asks for no password.
 //
-// Its processes and mounts end with it, however it ends. It has its own bridge: two engines on one bridge would give
-// their containers the same addresses, and Docker's default bridge stays behind when the engine ends. Two engines in
-// one network namespace also share firewall chains, and disturb each other while one of them starts. With isolated
-// set, the engine has its own namespace, and nothing of this machine reaches its containers.
+// Its processes and mounts end with it, however it ends. The engine has its own bridge, for two reasons: two engines on
+// one bridge would give their containers the same addresses, and Docker's default bridge would stay behind when the
+// engine ends. Two engines in one network namespace also share firewall chains, and disturb each other while one of
+// them starts. With isolated set, the engine has its own namespace, and nothing of this machine reaches its containers.
 func StartEngine(s Storage, isolated bool) (*Engine, error) {
 	bin, err := find("dockerd")
 	if err != nil {

@@ -35,9 +35,9 @@ func ofInstallation(id string) filters.Args {
 	return filters.NewArgs(filters.Arg("label", label))
 }
 
-// RemoveInstallation removes the containers and networks of an installation, and with all set its volumes. It tries
-// everything, and the caller may have to repeat it: the engine refuses to remove a container that it is removing
-// already, which still holds its volume.
+// RemoveInstallation removes the containers and networks of an installation, and, if all is set, its volumes, too.
+// After an error it continues with the rest, and the caller may have to call it again: while the engine is already
+// removing a container, it refuses a second removal, and the container still holds its volume.
 func RemoveInstallation(ctx context.Context, api *client.Client, id string, all bool) error {
 	containers, volumes, err := FindInstallation(ctx, api, id)
 	if err != nil {

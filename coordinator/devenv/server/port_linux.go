@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve takes a free port, and keeps it as long as this process lives, with a socket that is bound and does not
+// reserve takes a free port and keeps it as long as this process lives. For this it binds a socket that does not
 // listen. A socket without SO_REUSEADDR cannot be bound to the same port. A server's socket can, because servers set
 // that option.
 func reserve(port int) error {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A port that was given out is not given out again, and its server can listen there, even after a restart.
+// FreePort never returns the same port twice. The server for which a port was chosen can listen there, even after a
+// restart.
 func TestAPortIsGivenOnce(t *testing.T) {
 	port, err := FreePort()
 	if err != nil {

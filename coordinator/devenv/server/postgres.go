@@ -71,13 +71,13 @@ func StartPostgreSQL(s Storage) (*PostgreSQL, error) {
 	if s.scratch != "" {
 		for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off",
 			"wal_level=minimal", "max_wal_senders=0", "shared_buffers=64MB", "checkpoint_timeout=1h", "jit=off",
-			// The default, a minute, is divided among all databases: with hundreds of them, a worker would start
-			// several times a second.
+			// PostgreSQL divides this time by the number of databases. With the default of a minute and hundreds of
+			// databases, a worker would start several times a second.
 			"autovacuum_naptime=10min"} {
 			p.Argv = append(p.Argv, "-c", setting)
 		}
-		// Immediate shutdown: nothing is written, but shared memory is given back, which
-		// SIGKILL would not do.
+		// Immediate shutdown: the server writes nothing, but frees its shared memory. After SIGKILL the memory would
+		// stay in use.
 		p.Stop = syscall.SIGQUIT
 	}
 	socket := filepath.Join(s.Sockets, ".s.PGSQL.5432")

@@ -36,16 +36,16 @@ type Program struct {
 	Stop  syscall.Signal
 	Group bool
 	Grace time.Duration
-	// Lock is a file that is locked while the program or a child of it lives. The start
-	// waits for the lock, so that two never use the same files.
+	// Lock is a file that is locked while the program or a child of it lives. Start waits for the lock, so that two
+	// programs never use the same files.
 	Lock string
-	// Token is written to the lock file. Until it is there, the answers may come from a predecessor that is still
-	// ending. Start chooses it.
+	// Token is written to the lock file. Until the token is there, a predecessor that is still ending may answer
+	// instead of the program. Start chooses it.
 	Token string
 	// Stale lists files that a killed predecessor may have left. They are removed when
 	// the lock is held.
 	Stale []string
-	// Folders are made for the program, private to its user, and removed after it.
+	// Folders are made for the program, so that only its user can enter them. They are removed after it has ended.
 	Folders []string
 	// Credential is the user that the program runs as, with the capabilities Caps; nil means the present user. Another
 	// user needs Root.
@@ -70,8 +70,8 @@ type Program struct {
 type Process struct {
 	program Program
 	cmd     *exec.Cmd
-	// owner is the write end of a pipe that the supervisor reads. It closes with this process, by a normal exit, a
-	// panic, a test's -timeout or SIGKILL.
+	// owner is the write end of a pipe that the supervisor reads. The pipe closes when this process ends, whether by a
+	// normal exit, a panic, a test's -timeout or SIGKILL.
 	owner *os.File
 
 	mu     sync.Mutex

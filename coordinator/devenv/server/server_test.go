@@ -148,8 +148,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Data of a durable server is there after an orderly end and after a kill. That holds even if the number in its pid
-// file is that of another process by then.
+// Data of a durable server is there after an orderly end and after a kill. This holds even if another process has the
+// number in the server's pid file by then.
 func TestPostgreSQLRecovers(t *testing.T) {
 	dir := t.TempDir()
 	start := func() (*server.PostgreSQL, *pgx.Conn) {

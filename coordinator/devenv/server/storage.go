@@ -22,7 +22,7 @@ const (
 	scratchLock   = "data.lock"
 	// scratchAge is how long a server's first start may take: it may have to run initdb.
 	scratchAge = 10 * time.Minute
-	// scratchRoom is how much memory must be free to keep a test's databases in it.
+	// scratchRoom is how much memory must be free for a test's databases to be kept in memory.
 	scratchRoom = 512 << 20
 	memoryDir   = "/dev/shm"
 )
@@ -33,7 +33,7 @@ type Storage struct {
 	Dir string
 	// Sockets is the folder for the sockets, which is removed with the server. Its path is short.
 	Sockets string
-	// scratch is the folder that contains all of them, if nothing has to last.
+	// scratch is the folder that contains all these files, if none of them must outlast the server.
 	scratch string
 }
 

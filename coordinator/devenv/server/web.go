@@ -21,8 +21,8 @@ type Web struct {
 	Health string
 }
 
-// StartWeb starts a server of HTTP, and returns it with its URL and port. serve adds to the program the command that
-// serves at an address.
+// StartWeb starts a server of HTTP, and returns it with its URL and port. serve sets the program's command, which then
+// serves at the given address.
 func StartWeb(storage Storage, w Web,
 	serve func(p *Program, address string)) (process *Process, url string, port int, err error) {
 	// A free port is chosen before the server takes it: another process may be quicker.

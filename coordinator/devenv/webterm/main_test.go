@@ -48,7 +48,7 @@ func TestTerminalRunsWhatIsTyped(t *testing.T) {
 		}
 	}
 	send(websocket.MessageText, `{"cols":123,"rows":45}`)
-	// The answers do not occur in the typed text, which the terminal also shows.
+	// The terminal also shows the typed text. So the commands are chosen such that their output does not occur in it.
 	send(websocket.MessageBinary, "stty size; echo $((6*7))-done\n")
 	var seen bytes.Buffer
 	for !strings.Contains(seen.String(), "42-done") {

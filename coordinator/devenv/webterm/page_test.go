@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestThePageConnectsAgain: it does so by itself after a broken connection, as when a server restarts, and at the press
-// of a key after the shell has ended.
+// TestThePageConnectsAgain: the page reconnects by itself after a broken connection, for example when a server
+// restarts. After the shell has ended, it reconnects when a key is pressed.
 func TestThePageConnectsAgain(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	server := httptest.NewServer(newHandler())

@@ -50,7 +50,7 @@ func serveShell(ctx context.Context, conn *websocket.Conn) error {
 		receive(ctx, conn, tty)
 	}()
 	_, _ = io.Copy(binary{ctx, conn}, tty) // EIO: the shell ended
-	// This comes before cancel, which would break the connection off while it is being read.
+	// Close the connection before cancel is called: cancel would break it off while it is being read.
 	_ = conn.Close(websocket.StatusNormalClosure, "the shell ended")
 	cancel()
 	tty.Close()

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// witness remembers the secrets in requests to this container. It shows tests whether any of them was meant for another
-// container.
+// witness remembers the secrets in requests to this container. Tests read them to find out whether a request reached
+// the wrong container.
 type witness struct {
 	mu   sync.Mutex
 	seen map[string]bool

@@ -38,14 +38,14 @@ const (
 
 // circumstances are the conditions under which a package's tests run once.
 type circumstances struct {
-	// cpu is go test's -cpu: the number of processors for the tests. With several values the tests run once with each
-	// in the same process, which shows what the first run leaves behind.
+	// cpu is go test's -cpu: the number of processors for the tests. With several values, the tests run once with each
+	// value, in the same process. The second run shows what the first run has left behind.
 	cpu string
 	// load says whether all processors are kept busy meanwhile.
 	load bool
 }
 
-// rounds are the circumstances of successive rounds; after the last one, the first one comes again.
+// rounds are the circumstances of successive rounds; after the last of them, the first is used again.
 var rounds = []circumstances{{"1", true}, {"2", true}, {"1", false}, {"2,1", true}}
 
 // suite contains the tests of one package.
@@ -66,8 +66,8 @@ type suite struct {
 // again runs the tests of all packages again and again, as often as the flags say and as long as there is time. It
 // fails if any test has failed once.
 //
-// The package that has had the least time is next. So each package gets one round, cheap packages get all their rounds,
-// and expensive ones share the remaining time.
+// The next package is always the one whose tests have had the least time so far. So each package gets one round, cheap
+// packages get all their rounds, and expensive ones share the remaining time.
 func again(ctx context.Context, root string, env, args []string) error {
 	return repeat(ctx, root, env, args, os.Stdout)
 }
@@ -176,8 +176,8 @@ func (r *repetition) next() *suite {
 	return least
 }
 
-// round runs a package once. One number seeds both the order of its tests and their random choices, so that it
-// repeats both.
+// round runs a package once. One seed determines both the order of the tests and their random choices, so that running
+// with it repeats both.
 func (r *repetition) round(ctx context.Context, s *suite) {
 	err := r.build(ctx, s)
 	var output []byte

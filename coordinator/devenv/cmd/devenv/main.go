@@ -156,8 +156,8 @@ func images(ctx context.Context, root string, which ...image.Image) error {
 	return nil
 }
 
-// releaseImages builds the images of the Helm chart. It prints their references, first with the tag that changes with
-// their content, then with the release's tag.
+// releaseImages builds the images of the Helm chart. It prints their references twice: first with the tag that changes
+// with their content, then with the release's tag.
 func releaseImages(ctx context.Context, root string) error {
 	host, err := server.AnsweringEngine(ctx)
 	if err != nil {
@@ -173,8 +173,8 @@ func releaseImages(ctx context.Context, root string) error {
 	return nil
 }
 
-// command is a command in the foreground. On Ctrl-C, devenv waits for it: the terminal or the supervisor has sent it
-// the signal, too.
+// command is a command in the foreground. On Ctrl-C, devenv only waits for the command to end: the command has received
+// the signal, too, from the terminal or the supervisor.
 func command(ctx context.Context, root, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = root

@@ -25,8 +25,8 @@ type timed struct {
 	Elapsed       float64 // seconds
 }
 
-// printSlowest prints the slowest packages and tests among events of `go test -json`. A test whose subtests are
-// parallel takes no time itself, so its subtests are in the table.
+// printSlowest prints the slowest packages and tests among events of `go test -json`. If the subtests of a test are
+// parallel, the test's own time does not contain theirs. So the table lists the subtests.
 func printSlowest(out io.Writer, events io.Reader) error {
 	var packages, tests []timed
 	for d := json.NewDecoder(events); ; {

@@ -41,8 +41,8 @@ var runners = map[string]runner{commandTest: once, commandAgain: again}
 
 // test runs the tests of a command with everything that they need. It fails if they leave something behind.
 //
-// The tests, their servers and their Docker engine run in one network namespace, made for them. There they meet no
-// other engine of this machine, and reach their containers as on any machine with an engine. Nothing outside the
+// The tests, their servers and their Docker engine run in one network namespace, made for them. No other engine of this
+// machine is visible there, and the tests reach their containers as on any machine with an engine. Nothing outside the
 // namespace can be reached, so test downloads everything first.
 func test(ctx context.Context, root, name string, args []string) error {
 	if os.Getenv(server.RunEnv) != "" {
@@ -115,9 +115,9 @@ func test(ctx context.Context, root, name string, args []string) error {
 // asked matches the variables that the example's Caddyfile reads.
 var asked = regexp.MustCompile(`\{(?:env\.|\$)(\w+)`)
 
-// environment returns this program's environment without the variables that the settings and the clients of PostgreSQL
-// and S3 read: variables for `make run`, say, must not reach the tests. Those for the engine and the cluster stay,
-// because they are this program's own settings.
+// environment returns this program's environment for the tests. It leaves out the variables that the settings and the
+// clients of PostgreSQL and S3 read: variables for `make run`, for example, must not reach the tests. The variables for
+// the engine and the cluster stay, because they are settings of this program.
 func environment(root string) ([]string, error) {
 	example, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
 	if err != nil {
@@ -230,8 +230,8 @@ func leftovers(ctx context.Context, host, run string, before []string) ([]string
 	}
 }
 
-// things lists what tests could leave behind: containers and volumes with the run in a label, and the folders of
-// private servers, which last as long as their processes.
+// things lists what tests could leave behind: containers and volumes that are labelled with the run, and the folders of
+// private servers. Such a folder exists as long as its server's processes.
 func things(ctx context.Context, host, run string) ([]string, error) {
 	found, err := server.ScratchFolders(os.Getenv(server.RunEnv))
 	if err != nil {

@@ -65,7 +65,7 @@ func Build(ctx context.Context, root string) error {
 }
 
 // BuildRelease makes the program that is shipped: static, and the same file in every folder for the same commit. The
-// system is named as in GOOS and GOARCH; empty names mean this one.
+// target system is named as in GOOS and GOARCH; empty names mean the present system.
 func BuildRelease(ctx context.Context, root, system, arch, out string) error {
 	return logged(func(log *bytes.Buffer) error { return buildRelease(ctx, root, system, arch, out, log) })
 }
@@ -132,9 +132,9 @@ func takeSums(root, folder string) error {
 	return os.WriteFile(filepath.Join(folder, "go.sum"), sums, 0o600)
 }
 
-// linksFor turns replacements by folders into links inside the folder in which xcaddy builds. The program records the
-// path of a replacement as it is written, so it must not be a path of this machine. The returned function makes the
-// links in that folder.
+// linksFor changes the replacements that name folders, so that they name links inside the folder in which xcaddy
+// builds. The program records the path of a replacement as it is written, so it must not be a path of this machine. The
+// returned function makes the links in that folder.
 func linksFor(replacements []xcaddy.Replace) func(created string) error {
 	links := make(map[string]string)
 	for i, r := range replacements {

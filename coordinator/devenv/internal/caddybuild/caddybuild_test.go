@@ -103,7 +103,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not the whole graph: the cache may lack modules from which nothing is imported.
+	// Read go.mod only, and not the whole graph of modules: the cache may lack modules from which nothing is imported.
 	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = root
 	out, err := cmd.Output()
@@ -125,7 +125,7 @@ func TestBuildSaysNothingOfThisMachine(t *testing.T) {
 			t.Errorf("the program has %s %s in it, which this module does not require", dep.Path, dep.Version)
 		}
 	}
-	// The go command's message when it takes the newest version of a module.
+	// The go command prints this message when it takes the newest version of a module.
 	for _, m := range regexp.MustCompile(`finding module for package (\S+)`).FindAllStringSubmatch(log.String(), -1) {
 		t.Errorf("nothing fixes the version of the module of %s: import it in pins.go, and go mod tidy", m[1])
 	}

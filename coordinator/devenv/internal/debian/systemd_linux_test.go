@@ -83,7 +83,7 @@ func boot(t *testing.T) machine {
 		wait.Until(t, "the machine is off", p.Exited)
 	})
 	wait.For(t, "systemd is up", func() error {
-		// It is the only child of the only systemd-nspawn with that folder.
+		// The machine's first process is the only child of the only systemd-nspawn with that folder.
 		out, err := exec.Command("pgrep", "-f", "^systemd-nspawn .*"+regexp.QuoteMeta(m.root)).Output()
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func during(url string, action func()) (count int, failed []error, longest time.
 }
 
 // TestUnderSystemd installs the package in a machine with systemd and runs it there with real servers. It restarts,
-// reloads, kills and updates the gateway under requests, and purges the package.
+// reloads, kills and updates the gateway while requests arrive. At the end it purges the package.
 func TestUnderSystemd(t *testing.T) {
 	root, err := image.Root()
 	if err != nil {

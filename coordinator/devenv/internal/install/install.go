@@ -14,8 +14,8 @@ import (
 //go:embed install.sh
 var script string
 
-// Ensure installs those of the packages whose programs are missing: the script knows which
-// program stands for which package. It prints the installation to out.
+// Ensure installs the packages whose programs are missing. The script knows which program belongs to which package. It
+// prints the installation to out.
 func Ensure(ctx context.Context, out io.Writer, packages ...string) error {
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "install"}, packages...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, out // sudo may ask for a password

@@ -24,9 +24,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A real server that is killed, or whose supervisor is, comes back at its address with its data.
-// The run says so once each time. When it ends a third time, the run ends; the next run finds the
-// data.
+// A real server is killed, or its supervisor is. The server comes back at its address with its data. Each time, the run
+// reports this once. When the server ends for the third time, the run ends, and the next run finds the data.
 func TestKilledServersComeBack(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxEnds is how often a server may end by itself within endsWithin. If it ends more often, another restart will
-	// not help.
+	// maxEnds is how often a server may end by itself within the period endsWithin. If it ends more often, another
+	// restart will not help.
 	maxEnds    = 2
 	endsWithin = time.Minute
 )
@@ -41,7 +41,7 @@ type restarted struct {
 	// start starts it, each time at the same address with the same data.
 	start   func() (process, error)
 	running process
-	// ends are when it ended by itself, within the last minute.
+	// ends are the times in the last minute at which it ended by itself.
 	ends []time.Time
 	// restarting is set while the server is being started again; err is why that failed.
 	restarting bool

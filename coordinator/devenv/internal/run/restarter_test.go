@@ -82,8 +82,8 @@ func TestServerThatCannotBeStartedAgain(t *testing.T) {
 	r.stop()
 }
 
-// While a server is being started again, the run continues. It does not wait, does not start the server twice, and ends
-// only after the start.
+// While a server is being started again, the run continues. check does not wait and does not start the server a second
+// time. stop returns only after the start has ended.
 func TestRestartBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &restarter{dir: "/data", printf: func(string, ...any) {}}

@@ -76,8 +76,8 @@ func TestSettingsReportEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// The password is generated once, shown until an administrator exists, and never set
-// behind the user's back.
+// The password is generated once and is shown until an administrator exists. The run never changes an existing
+// administrator's password unless the user has set one.
 func TestPassword(t *testing.T) {
 	dir := t.TempDir()
 	choose := func(wanted string, exists bool) password {

@@ -67,8 +67,8 @@ func writeFile(path string, b []byte) error {
 	return nil
 }
 
-// password chooses the administrator's password: told is the password that Caddy gets, and shown is what the user sees
-// of it. An empty told leaves the password unchanged.
+// password chooses the administrator's password: told is the password that Caddy gets, and shown is the text that the
+// user sees. An empty told leaves the password unchanged.
 type password struct {
 	told, shown string
 }
