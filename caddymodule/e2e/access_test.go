@@ -74,8 +74,8 @@ func containerGetsCleanHeaders(t *testing.T, owner *user, base string) {
 	}
 }
 
-// otherUserGetsNotFound checks that another user cannot tell a workspace from one that does not exist, whose address is
-// elsewhere.
+// otherUserGetsNotFound checks that another user cannot tell the workspace at base from one that does not exist.
+// elsewhere is the address of the workspace that does not exist.
 func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere, id string) {
 	t.Helper()
 	// On a workspace's own host only a navigation can sign in, so all other requests are anonymous there.
@@ -95,7 +95,8 @@ func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere
 	}
 	theirs, body1 := other.navigate(t, base)
 	none, body2 := other.navigate(t, elsewhere)
-	// The ticket's address, to which the language switch returns, contains the browser's secret for that host.
+	// The language switch returns to the address that issues the ticket. This address contains the browser's secret for
+	// that host.
 	secret := regexp.MustCompile(`browser=[\w%-]+`)
 	body1, body2 = secret.ReplaceAllString(body1, ""), secret.ReplaceAllString(body2, "")
 	if theirs.StatusCode != http.StatusNotFound || none.StatusCode != http.StatusNotFound ||
@@ -136,8 +137,8 @@ func parse(t *testing.T, rawURL string) *url.URL {
 	return u
 }
 
-// TestLimits: a user's third running workspace is refused: by the API with 429, and by the gateway with a page that
-// lists the running ones (SPEC 5, 8).
+// TestLimits: a user may run two workspaces. The API refuses to start a third one with 429, and the gateway answers
+// with a page that lists the running ones (SPEC 5, 8).
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=2")

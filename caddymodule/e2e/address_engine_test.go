@@ -15,8 +15,8 @@ import (
 )
 
 // TestRestartBesideAnotherEngine: when a process starts, an engine other than the recorded one answers. The process
-// does not use the addresses in the database, where that engine may have another installation's containers. Once the
-// engine is accepted, the process uses them.
+// does not use the addresses in the database, because at these addresses that engine may run another installation's
+// containers. Once the engine is accepted, the process uses them.
 func TestRestartBesideAnotherEngine(t *testing.T) {
 	t.Parallel()
 	in := install(t)

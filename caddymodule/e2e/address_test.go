@@ -22,13 +22,14 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// firstQuarantine is how long addresses rest in the first minutes of a process, independent of its lease:
-// other processes may still have the default lease.
+// firstQuarantine is how long a freed address rests in the first minutes of a process before another workspace may get
+// it. It does not depend on the process's own lease, because other processes may still have the default lease.
 const firstQuarantine = route.DefaultLease + time.Minute
 
 // TestNoOtherWorkspaceGetsARequest: a process that is cut off from PostgreSQL still routes to workspaces that another
-// process has put to sleep. Meanwhile other users' workspaces get their addresses as soon as that is allowed. None of
-// them ever gets a request, with its header and cookie, that was meant for the former workspace (SPEC 8).
+// process has put to sleep. Meanwhile other users' workspaces get the addresses of those workspaces as soon as that is
+// allowed. None of the other users' workspaces ever gets a request, with its header and cookie, that was meant for the
+// workspace that had the address before (SPEC 8).
 func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 	t.Parallel()
 	const lease = 20 * time.Second
@@ -63,7 +64,7 @@ func TestNoOtherWorkspaceGetsARequest(t *testing.T) {
 }
 
 // TestAddressesThatDoNotRestBetraySecrets shows that [TestNoOtherWorkspaceGetsARequest] would notice a failure:
-// without the rest, and with a lease that does not run out, other workspaces do get the requests.
+// if freed addresses do not rest and the lease does not run out, other workspaces do get the requests.
 func TestAddressesThatDoNotRestBetraySecrets(t *testing.T) {
 	t.Parallel()
 	s := newTakeover(t, 5*time.Minute)
@@ -74,8 +75,8 @@ func TestAddressesThatDoNotRestBetraySecrets(t *testing.T) {
 	}
 }
 
-// takeover is an installation of two processes, one of which is cut off from PostgreSQL
-// while the addresses of workspaces go to others.
+// takeover is an installation of two processes. One of them is cut off from PostgreSQL while other workspaces get the
+// addresses of the owner's workspaces.
 type takeover struct {
 	*installation               // the leading process
 	cutOff        *installation // the other one
@@ -89,8 +90,8 @@ type takeover struct {
 	freed         []string // those addresses
 }
 
-// victims is the number of workspaces that lose their addresses, and others the number of the subnet's addresses for
-// other workspaces.
+// victims is the number of workspaces that lose their addresses. others is the number of the subnet's addresses that
+// are kept from the owner's workspaces.
 const victims, others = 2, 7
 
 func newTakeover(t *testing.T, lease time.Duration) *takeover {
@@ -178,8 +179,8 @@ func (s *takeover) reserve(t *testing.T, subnet string) {
 	}
 }
 
-// passTime makes every address look as if it had been free for that much longer, until the
-// returned function is called.
+// passTime makes every freed address look as if it had been freed d earlier. It continues until the returned function
+// is called.
 func (s *takeover) passTime(t *testing.T, d time.Duration) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -232,8 +233,8 @@ func (s *takeover) ask(ctx context.Context, id string) (status int, body string,
 	return res.StatusCode, string(text), err
 }
 
-// run cuts the process off, and gives the victims' addresses to the thieves. Meanwhile the owner's requests continue
-// through the process that is cut off.
+// run cuts one process off from PostgreSQL, and gives the victims' addresses to the thieves. Meanwhile the owner's
+// requests continue through the process that is cut off.
 func (s *takeover) run(t *testing.T) {
 	t.Helper()
 	for _, id := range append([]string{s.stays}, s.victims...) {
@@ -280,11 +281,11 @@ func (s *takeover) run(t *testing.T) {
 }
 
 // hammer sends the owner's requests to the victims, several at a time, until the returned function is called. That
-// function first waits for at least some more requests to each.
+// function first waits until each victim has been sent some more requests.
 func (s *takeover) hammer(t *testing.T) (stop func()) {
 	t.Helper()
 	const each = 3
-	// A held request ends, and makes room for one that might not be held.
+	// A held request ends after this time, so that a next one can be sent, which might not be held.
 	const timeout = 2 * time.Second
 	var mu sync.Mutex
 	sent, answers := make(map[string]int), make(map[string]int)

@@ -53,8 +53,8 @@ func TestDamagedArchive(t *testing.T) {
 	wait.For(t, "container and volume of the deleted one are gone", func() error { return in.leftovers(t, deleted.ID) })
 }
 
-// seesTheInstallation reads an administrator's views of two workspaces with damaged archives. A collection as a dry
-// run, and a real one, both spare the archives that they may need.
+// seesTheInstallation reads an administrator's views of two workspaces with damaged archives. Neither a dry run of the
+// garbage collection nor a real one lists or deletes archives that the workspaces may need.
 func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 	t.Helper()
 	var o struct {
@@ -96,8 +96,8 @@ func (u *user) seesTheInstallation(t *testing.T, w workspace) {
 	u.readsArchivesBack(t)
 }
 
-// readsArchivesBack has both archives read back now; the scrub would not read them for at least a week. A single
-// finding is only a suspicion, so the archives stay in the queue.
+// readsArchivesBack asks for both archives to be read back now, because the scrub by itself would not read them for at
+// least a week. A single finding is only a suspicion, so the archives stay in the queue.
 func (u *user) readsArchivesBack(t *testing.T) {
 	t.Helper()
 	type report struct {

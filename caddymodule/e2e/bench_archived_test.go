@@ -17,8 +17,8 @@ import (
 // engine.
 const archivedRuns = 7
 
-// archivedStages are the stages of a wake-up from ARCHIVED. Each ends with an event of the engine about a volume, the
-// job's container or the workspace's.
+// archivedStages are the stages of a wake-up from ARCHIVED. Each stage but the last ends with an event of the engine
+// about the home's volume, the job's container or the workspace's container.
 var archivedStages = []struct{ name, until string }{
 	{"volume", "home create"},          // from the request: desired state, operation, home
 	{"job_create", "job create"},       // the servers are checked, the job's container is made
@@ -30,8 +30,8 @@ var archivedStages = []struct{ name, until string }{
 }
 
 // BenchmarkWakeArchived measures a request that wakes an archived workspace with a small home, 40 MB in 2,000 files.
-// It compares that with Docker's own time to create and start the container, and prints the time of each stage. `make
-// bench-wake` runs it.
+// For comparison, it measures how long Docker alone takes to create and start the container. It also prints the time of
+// each stage. `make bench-wake` runs it.
 func BenchmarkWakeArchived(b *testing.B) {
 	in := install(b)
 	me := in.admin(b)
@@ -47,8 +47,8 @@ func BenchmarkWakeArchived(b *testing.B) {
 	for range archivedRuns {
 		me.setDesiredState(b, id, "ARCHIVED")
 		me.awaitPhase(b, id, "ARCHIVED")
-		// The store is on the same disk, and a restore would wait until the archive is written. A workspace that has
-		// slept for hours does not wait for that.
+		// The object store is on the same disk, so without this sync, a restore would have to wait until the archive is
+		// written to the disk. If a workspace has slept for hours, its archive has long been written.
 		syscall.Sync()
 		took, remove := raw.once(b)
 		remove()
@@ -89,8 +89,8 @@ func middle(of []time.Duration) time.Duration {
 	return of[len(of)/2]
 }
 
-// watchEngine follows the engine's events of a workspace until the test ends. The returned function returns the time
-// of the first event of a kind since a time, such as "job start".
+// watchEngine follows the engine's events of a workspace until the test ends. The returned function returns the time of
+// the first event of that kind, such as "job start", after the time since.
 func (in *installation) watchEngine(t testing.TB, id string) func(what string, since time.Time) (time.Time, bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

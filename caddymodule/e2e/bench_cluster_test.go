@@ -23,16 +23,17 @@ const (
 	// clusterRuns is how often a workspace is woken on a cluster, in turn with a raw Pod.
 	clusterRuns = 15
 	// kubeletPeriod is how often a kubelet looks at its containers. It sees a change that comes right after a look only
-	// a period later, so both begin at random moments of the period.
+	// a period later. So the benchmark starts both the workspace and the raw Pod at random moments of the period.
 	kubeletPeriod = time.Second
-	// settlesFor is how long a process on a cluster needs to become idle, and idlesFor how long the benchmark watches
-	// it then.
+	// settlesFor is how long a process on a cluster needs to become idle. idlesFor is how long the benchmark then
+	// watches the idle process.
 	settlesFor = 20 * time.Second
 	idlesFor   = time.Minute
 )
 
-// BenchmarkClusterWake compares a request that wakes its workspace with the cluster's own time for a Pod like the
-// workspace's, from its creation to its first answer. Both take turns in one run. `make bench-k8s` runs it.
+// BenchmarkClusterWake measures how long a request that wakes its workspace takes. For comparison, it measures how long
+// the cluster alone takes for a Pod like the workspace's, from the Pod's creation to its first answer. Both take turns
+// in one run. `make bench-k8s` runs it.
 func BenchmarkClusterWake(b *testing.B) {
 	in := install(b)
 	me := in.admin(b)
@@ -114,9 +115,9 @@ func (in *installation) rawOnce(t testing.TB, p *corev1.Pod) (took time.Duration
 	return took
 }
 
-// BenchmarkClusterIdle counts the requests to the API server, besides the watches, in a minute in which nothing
-// happens. It avoids the moment, every five minutes, when the leader applies the network policies again. `make
-// bench-k8s` runs it.
+// BenchmarkClusterIdle counts the requests that the program sends to the API server in a minute in which nothing
+// happens. Watches do not count. That minute does not include the moment, every five minutes, when the leader applies
+// the network policies again. `make bench-k8s` runs it.
 func BenchmarkClusterIdle(b *testing.B) {
 	proxy := faulty.NewCluster(b, devenv.Kubeconfig())
 	in := install(b, "KUBECONFIG="+proxy.Kubeconfig)

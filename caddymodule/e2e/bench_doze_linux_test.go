@@ -18,8 +18,8 @@ const (
 	dozingFor  = 30 * time.Second
 )
 
-// BenchmarkDoze measures how long a program's request waits for a dozing workspace, and what dozing workspaces cost.
-// `make bench-doze` runs it.
+// BenchmarkDoze measures how long a program's request waits for a dozing workspace to resume, and what dozing
+// workspaces cost. `make bench-doze` runs it.
 func BenchmarkDoze(b *testing.B) {
 	in := install(b, "TTL_DOZE_SECONDS=2", "LIMITS_MAX_RUNNING_PER_USER=200", "LIMITS_MAX_RUNNING_GLOBAL=200",
 		"LIMITS_MAX_DOZING_PER_USER=200", "LIMITS_MAX_DOZING_GLOBAL=200", "COORDINATOR_MAX_CONCURRENT=20", "CODEHUB_MEMORY_PRESSURE=off")

@@ -30,7 +30,8 @@ import (
 // editorRuns is how often the editor is opened in each way.
 const editorRuns = 5
 
-// editorRests is how long the editor that does not doze rests: about as long as the one that dozes.
+// editorRests is how long the benchmark waits before it opens the editor in a workspace that is kept awake: about as
+// long as the workspace otherwise takes to doze.
 const editorRests = 40 * time.Second
 
 // watchEditor notes in each document when the editor's workbench appears, and when it can be used, which is when its
@@ -45,16 +46,16 @@ const watchEditor = `(() => {
 	new MutationObserver(look).observe(document, { childList: true, subtree: true });
 })()`
 
-// opening is the time from the click until the first byte of the editor's document, until its workbench appears and
-// until it can be used, in milliseconds, and the resources that came over the network.
+// opening is how long an editor took to open, in milliseconds from the click: until the first byte of its document,
+// until its workbench appeared, and until it could be used. Fetched lists the resources that came over the network.
 type opening struct {
 	Document, Workbench, Usable float64
 	Fetched                     []string
 }
 
-// BenchmarkEditor measures how long a person waits for code-server in Chromium. It compares that with the same image,
-// created and started by the engine alone, behind a plain proxy that keeps its origin, so that the browser's cache is
-// as warm. `make bench-editor` runs it.
+// BenchmarkEditor measures how long a person waits for code-server in Chromium. For comparison, the engine alone
+// creates and starts a container from the same image, behind a plain proxy. The proxy always has the same origin, so
+// the browser's cache is equally warm. `make bench-editor` runs it.
 func BenchmarkEditor(b *testing.B) {
 	in := install(b, "TTL_DOZE_SECONDS=30", "TTL_STANDBY_SECONDS=86400", "TTL_ARCHIVE_SECONDS=86400",
 		"LIMITS_MAX_RUNNING_PER_USER=40", "CODEHUB_MEMORY_PRESSURE=off")
@@ -163,7 +164,7 @@ func BenchmarkEditor(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// opens navigates to an editor and returns how long after began it can be used.
+// opens navigates to an editor, waits until it can be used, and returns its times since began.
 func (b *tab) opens(address string, began time.Time) (o opening) {
 	b.t.Helper()
 	// A navigation ends early if a wake page follows it.
@@ -196,8 +197,8 @@ const watchTerminal = `(() => {
 	return true;
 })()`
 
-// answers returns the median time from a key in the editor's terminal to the shell's answer, over some runs; the tab
-// rests before each.
+// answers returns the median time, over some runs, from a key in the editor's terminal to the shell's answer. Before
+// each key it calls leave, which may wait until the workspace dozes.
 func (b *tab) answers(t testing.TB, way string, leave func()) time.Duration {
 	t.Helper()
 	b.shell()

@@ -18,15 +18,15 @@ import (
 const (
 	// benchPairs is how often the two sites take turns, and benchPhase about how long one turn lasts. With many short
 	// turns, both sites share the noise of a busy machine: at a load of 17, 220 turns of 80 ms gave half the error of
-	// 60 turns of 300 ms. The price: a garbage collection may fall into the other site's turn, which hides about half
-	// of the collector's cost of our allocations (about 0.5 %).
+	// 60 turns of 300 ms. The disadvantage: a garbage collection may fall into the other site's turn. This hides about
+	// half of what the collection of our allocations costs (about 0.5 %).
 	benchPairs = 200
 	benchPhase = 100 * time.Millisecond
 	// benchBudget ends a comparison early on a machine that is too busy for all pairs.
 	benchBudget = 40 * time.Second
 	// benchDeadline ends a benchmark that hangs.
 	benchDeadline = 5 * time.Minute
-	// warmUp is how many requests each connection sends before anything is measured.
+	// warmUp is how many requests each connection sends before the measurement begins.
 	warmUp = 200
 )
 
@@ -40,10 +40,10 @@ type site struct {
 	allocations float64         // per request
 }
 
-// BenchmarkGateway compares the cost of a request for the Caddy process in the gateway and in a plain reverse_proxy
-// to the same container. Both are sites of one process and take turns, so that they share its memory layout, its
-// background work and the noise of the machine. The client is the test process, which does not count. The benchmark
-// prints its results and never fails because of them. `make bench-gateway` runs it.
+// BenchmarkGateway measures what a request costs the Caddy process: through the gateway and, for comparison, through a
+// plain reverse_proxy to the same container. Both are sites of one process and take turns, so that they share its
+// memory layout, its background work and the noise of the machine. The client is the test process, which does not
+// count. The benchmark prints its results and never fails because of them. `make bench-gateway` runs it.
 func BenchmarkGateway(b *testing.B) {
 	in := install(b, "CODEHUB_WORKSPACE_URL=path") // the one host that needs no other name
 	me := in.admin(b)
@@ -167,7 +167,7 @@ func (s *site) run(b *testing.B, n int) {
 	}
 }
 
-// profile writes a CPU profile of the program while it serves one site, if a folder for it is given.
+// profile writes a CPU profile of the program while it serves one site, if the flag names a folder for profiles.
 func (in *installation) profile(b *testing.B, s *site, protocol string) {
 	b.Helper()
 	if *profileFolder == "" {
@@ -204,8 +204,8 @@ func figure(name string, value float64, unit string) {
 	fmt.Printf("figure %s %.3f %s\n", name, value, unit)
 }
 
-// medianError estimates the standard error of the median of sorted values from their quartiles: how far the result
-// would move if the benchmark ran again now.
+// medianError estimates from the quartiles of sorted values the standard error of their median: by how much the result
+// would differ if the benchmark ran again now.
 func medianError(sorted []float64) float64 {
 	n := len(sorted)
 	// In a normal distribution, the quartiles are 1.35 standard deviations apart, and the median's error is 1.25 times

@@ -13,8 +13,8 @@ import (
 const presencePairs = 1000
 
 // presenceOverhead measures the cost of the script for each opened page: more bytes, and more time until the document
-// is complete. It compares that with the same document in a frame within a page, which gets no script and is otherwise
-// served in the same way. The script itself is loaded once per version.
+// is complete. For comparison, it opens the same document in a frame within a page. A framed document gets no script,
+// and is otherwise served in the same way. The script itself is loaded once per version.
 func presenceOverhead(b *testing.B, me *user, url string) {
 	b.Helper()
 	frame := maps.Clone(navigation)

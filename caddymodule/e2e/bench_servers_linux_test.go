@@ -14,8 +14,9 @@ import (
 // serverRequests is the number of requests for which the queries are counted.
 const serverRequests = 100_000
 
-// countQueries counts the queries of requests to a running workspace at PostgreSQL and Redis, by the servers' own
-// statistics. It subtracts the program's own queries in the same time.
+// countQueries counts the queries that requests to a running workspace cause at PostgreSQL and Redis. It reads the
+// statistics of these servers. It subtracts the queries that the program makes by itself in an idle period of the same
+// length.
 func (in *installation) countQueries(b *testing.B, s *site) {
 	b.Helper()
 	database, err := pgx.Connect(b.Context(), in.setting("DATABASE_URL"))
@@ -88,8 +89,8 @@ func (in *installation) setting(name string) (value string) {
 	return value
 }
 
-// compareAsleep compares the tab of a sleeping workspace, which knocks again and again, with a static answer of the
-// same status, headers and body.
+// compareAsleep measures what it costs to answer the tab of a sleeping workspace, which sends requests again and again.
+// For comparison, it measures a static answer with the same status, headers and body.
 func (in *installation) compareAsleep(b *testing.B, me *user, id string, h http.Header) {
 	b.Helper()
 	me.setDesiredState(b, id, "STANDBY")

@@ -27,9 +27,9 @@ const (
 	wakeManyRuns = 3
 )
 
-// BenchmarkWake compares a request that wakes its workspace with Docker's own time to create and start the same
-// container on the same network, until its first answer. Both take turns in one run. The workspace has slept only
-// briefly, so its network is kept. `make bench-wake` runs it.
+// BenchmarkWake measures how long a request that wakes its workspace takes. For comparison, it measures how long Docker
+// alone takes to create and start the same container on the same network, until its first answer. Both take turns in
+// one run. The workspace has slept only briefly, so its network is kept. `make bench-wake` runs it.
 func BenchmarkWake(b *testing.B) {
 	in := install(b, "LIMITS_MAX_RUNNING_PER_USER=100", "COORDINATOR_MAX_CONCURRENT=20")
 	me := in.admin(b)
@@ -81,7 +81,7 @@ func BenchmarkWake(b *testing.B) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// together runs f n times at the same time and returns the longest time of one.
+// together runs f n times at the same time and returns how long the slowest run took.
 func together(n int, f func(i int) time.Duration) time.Duration {
 	took := make([]time.Duration, n)
 	var all sync.WaitGroup
@@ -136,8 +136,8 @@ func (in *installation) rawLike(t testing.TB, id string) rawContainer {
 	}, network: string(c.HostConfig.NetworkMode)}
 }
 
-// once creates and starts one container with a volume that exists, and returns the time
-// until its first answer, and a function that removes it.
+// once creates and starts one container with an existing volume. It returns the time until the container's first
+// answer, and a function that removes the container.
 func (r rawContainer) once(t testing.TB) (took time.Duration, remove func()) {
 	ctx, name := t.Context(), "raw-"+uuid.NewString()
 	host := *r.host

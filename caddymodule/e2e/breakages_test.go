@@ -48,7 +48,8 @@ func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Errorf("no %s of %s that says %q and %q in %+v", level, check, says, remedy, found)
 }
 
-// withoutEngine are settings with which the doctor checks only the address, because the checks of the engine take long.
+// withoutEngine are settings with which the doctor skips the engine, whose checks take long, and checks only the
+// address.
 const withoutEngine = "DOCKER_HOST=unix:///nowhere.sock"
 
 // TestABrokenAddress: a proxy in front of the gateway has one fault at a time, and the doctor names it.
@@ -185,7 +186,7 @@ func TestABrokenEngine(t *testing.T) {
 	want(t, found, "identity", "problem", "another engine", "accept")
 }
 
-// TestTheStartTellsWhatUsersNotice: the log of a start names a problem that users would notice within seconds, with the
+// TestTheStartTellsWhatUsersNotice: within seconds, the log of a start names a problem that users would notice, and the
 // remedy.
 func TestTheStartTellsWhatUsersNotice(t *testing.T) {
 	if devenv.OnKubernetes() {

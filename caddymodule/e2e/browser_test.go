@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestBrowser is the life of a workspace as a user sees it: sign in, create, work,
-// come back after standby and after archiving, delete.
+// TestBrowser follows a workspace as its user sees it in a browser. The user signs in, creates the workspace, works in
+// it, comes back after standby and after archiving, and deletes it.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12", "TTL_ARCHIVE_SECONDS=8")

@@ -29,7 +29,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	statuses []int64
-	// wrong collects the errors in pages, for the report of a failure.
+	// wrong collects errors that occur in pages, so that a failed test can report them.
 	wrong []string
 }
 
@@ -95,9 +95,10 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// onceShown runs a statement of JavaScript with the element e of a selector, as soon as e is shown and enabled. It
-// uses a script instead of mouse and keyboard, because elements move away from a mouse while others load, and because
-// the browser does not find them in a page that has just replaced another one.
+// onceShown waits until the element that the selector matches is shown and enabled, and then runs a JavaScript
+// statement in which e is that element. It uses a script instead of mouse and keyboard for two reasons: elements move
+// while others load, so a mouse would miss them, and the browser does not find elements in a page that has just
+// replaced another one.
 func (b *tab) onceShown(what, selector, statement string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
@@ -137,8 +138,8 @@ func (b *tab) signIn(username, password string) {
 	b.click("signing in", "button[type=submit]")
 }
 
-// read returns the result of an action in the tab. While one page replaces another, the browser answers with an
-// error; then read asks the new page.
+// read returns the result of an action in the tab. While one page replaces another, the browser answers with an error.
+// In this case read repeats the action in the new page.
 func read[T any](b *tab, what string, a chromedp.Action[T]) (v T) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)
@@ -210,8 +211,8 @@ func (b *tab) inTerminal(command, want string) {
 	})
 }
 
-// typeLine types a line and presses Enter. It inserts the text as an input method does: the terminal would take both
-// the key and the character of simulated keys.
+// typeLine types a line and presses Enter. It inserts the text as an input method does. With simulated keys, the
+// terminal would take each character twice: once from the key and once from the character.
 func (b *tab) typeLine(line string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, wait.Timeout)

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// user is a client of the API and the gateway with the cookies of one user.
+// user is a client of the API and the gateway that has the cookies of one user.
 type user struct {
 	in   *installation
 	http *http.Client
@@ -172,8 +172,8 @@ var (
 	addresses = []address{byPath, byHost}
 )
 
-// The headers of the three kinds of clients (SPEC 8): a browser that opens a page, a page that loads something by
-// itself, and a program.
+// These are the headers that the three kinds of clients send (SPEC 8): a browser that opens a page, a page that loads
+// something by itself, and a program.
 var (
 	navigation  = http.Header{"Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Accept": {"text/html"}}
 	subresource = http.Header{"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}}
@@ -216,8 +216,8 @@ func (u *user) navigate(t testing.TB, url string) (*http.Response, string) {
 	return nil, ""
 }
 
-// enter signs the user in on the own host of a running workspace, as opening it in a browser does, and returns its
-// URL. From then on, programs have the session there.
+// enter signs the user in on the workspace's own host, as a browser does when it opens the running workspace, and
+// returns the URL of that host. From then on, programs have the session there.
 func (u *user) enter(t testing.TB, id string) string {
 	t.Helper()
 	base := byHost.base(u.in, id)
@@ -240,8 +240,8 @@ func (u *user) showsTerminal(t testing.TB, base string) error {
 	return nil
 }
 
-// dial opens a WebSocket to the workspace. It closes after the wait timeout, which ends
-// a test that waits for a message in vain.
+// dial opens a WebSocket to the workspace. The connection is closed after the wait timeout, so that a test does not
+// wait forever for a message that never comes.
 func (u *user) dial(t testing.TB, url string) *websocket.Conn {
 	t.Helper()
 	conn, res, err := websocket.Dial(t.Context(), strings.Replace(url, "http", "ws", 1), &websocket.DialOptions{HTTPClient: u.http})

@@ -57,9 +57,10 @@ type composed struct {
 	}
 }
 
-// TestCompose runs the gateway, the store and the storage job of the compose file as containers of a real engine, with
-// the file's settings for them. PostgreSQL and Redis, whose images are in a registry, are the servers of the tests. A
-// workspace is created, opened, archived and restored, and cannot reach any part of the installation.
+// TestCompose runs the gateway, the object store and the storage job of the compose file as containers on a real
+// engine, with the settings that the file gives them. The file's images of PostgreSQL and Redis are in a registry, so
+// this test uses the servers of the other tests instead. A workspace is created, opened, archived and restored, and
+// cannot reach any part of the installation.
 func TestCompose(t *testing.T) {
 	host := devenv.Docker(t)
 	socket := strings.TrimPrefix(host, "unix://")
@@ -173,7 +174,7 @@ func TestCompose(t *testing.T) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("the workspace answers %s: %s", res.Status, body)
 	}
-	// The workspace reaches neither the store nor the gateway nor the gateway's administration.
+	// The workspace reaches neither the object store nor the gateway nor the gateway's administration endpoint.
 	store := file.Services["store"].Networks["store"].Address
 	bridge, err := api.NetworkInspect(t.Context(), made.ID, network.InspectOptions{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDashboardOnAPhone is what users and administrators do after something went wrong, on a narrow screen and in
+// TestDashboardOnAPhone does what users and administrators do after something went wrong, on a narrow screen and in
 // both languages. They recover lost files, their own and another user's, understand why they were lost, and undo a
 // deletion. They see what a workspace waits for and what the installation needs.
 func TestDashboardOnAPhone(t *testing.T) {
@@ -134,8 +134,8 @@ func (b *tab) fits(at string) {
 	}
 }
 
-// recover recovers files by the dialog that the button opens, with the choice that has these words. It cancels the
-// dialog once before, in Korean.
+// recover recovers files: it opens the dialog with the button, and chooses the option that has these words. Before
+// that, it opens the dialog once in Korean and cancels it.
 func (b *tab) recover(button, english, korean string) {
 	b.t.Helper()
 	for _, way := range []struct{ words, leave string }{{korean, "cancel"}, {english, "ok"}} {

@@ -14,8 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestDiskPressure: on a disk that is past both marks, sleeping workspaces are archived, and new ones wait and say
-// why, until there is room. The test moves the marks, not the disk: a real engine reports its real disk.
+// TestDiskPressure: while the usage of the disk is above both marks, sleeping workspaces are archived. New workspaces
+// wait and say why, until there is room. The test changes the marks instead of the usage, because a real engine reports
+// its real disk.
 func TestDiskPressure(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -76,7 +77,7 @@ func TestDiskPressure(t *testing.T) {
 	user.awaitPhase(t, fresh.ID, "RUNNING")
 }
 
-// sql changes the installation's database in a way that otherwise takes time.
+// sql changes the installation's database directly, to reach a state that would otherwise take time.
 func (in *installation) sql(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), in.env1("DATABASE_URL"))

@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 	if levels, printed := in.doctor(t); levels["egress"] != "problem" {
 		t.Errorf("without rules, egress: %s\n%s", levels["egress"], printed)
 	}
-	// No workspace has to start: the leader makes the rules by itself.
+	// No workspace has to start first, because the leader makes the rules by itself.
 	in.start(t)
 	wait.For(t, "the rules stand again", func() error {
 		levels, printed := in.doctor(t)

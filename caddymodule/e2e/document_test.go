@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestWhatTheDocumentOfTheAPIShows runs the program and the commands of docs/api.md, and the commands with a token of
-// docs/cli.md, word for word.
+// TestWhatTheDocumentOfTheAPIShows runs, word for word, the program and the commands of docs/api.md, and the commands
+// of docs/cli.md that use a token.
 func TestWhatTheDocumentOfTheAPIShows(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// dozing lets workspaces doze soon after their last use, and never sleep, however short of memory this host is.
+// dozing are settings with which workspaces doze soon after their last use. They never sleep, even if this host is
+// short of memory.
 var dozing = []string{"TTL_DOZE_SECONDS=4", "TTL_STANDBY_SECONDS=3600", "CODEHUB_MEMORY_PRESSURE=off"}
 
 // frozen reports whether the engine has frozen the workspace's container.
@@ -97,7 +98,7 @@ func TestDoze(t *testing.T) {
 	me.awaitPhase(t, w.ID, "STANDBY")
 }
 
-// TestNothingStaysFrozen: when the gateway or the engine ends, no wanted workspace stays frozen.
+// TestNothingStaysFrozen: when the gateway or the engine ends, no workspace that should run stays frozen.
 func TestNothingStaysFrozen(t *testing.T) {
 	t.Parallel()
 	in := install(t, dozing...)
@@ -112,8 +113,8 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 }
 
-// TestAPauseByHandIsNoticed checks that a pause by hand and its end are noticed within a second, by events and not by
-// the next full observation (SPEC 5).
+// TestAPauseByHandIsNoticed pauses a container by hand and unpauses it. The process must notice both within a second:
+// from the engine's events, and not only at its next full observation (SPEC 5).
 func TestAPauseByHandIsNoticed(t *testing.T) {
 	t.Parallel()
 	in := install(t)

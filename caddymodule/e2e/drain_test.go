@@ -19,10 +19,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// leads is the log message of a process that becomes the leader.
+// leads is the message that a process logs when it becomes the leader.
 const leads = "this process is the leader now"
 
-// withGlobal writes the settings with more global options and server options into a new file.
+// withGlobal writes a new file that contains the settings and these additional global options and server options.
 func (in *installation) withGlobal(t *testing.T, options, servers string) {
 	t.Helper()
 	text, err := os.ReadFile(in.config)
@@ -52,7 +52,7 @@ func drainable(t *testing.T, settings ...string) *installation {
 	return in
 }
 
-// beside starts another process of the installation at the same port, and returns it when it serves.
+// beside starts another process of the installation on the same port, and returns it once it serves.
 func (in *installation) beside(t *testing.T) *installation {
 	t.Helper()
 	next := *in
@@ -64,8 +64,8 @@ func (in *installation) beside(t *testing.T) *installation {
 	return &next
 }
 
-// begun sends a sign-in over a new connection, without the end of its body. The returned function sends the rest, and
-// returns the answer.
+// begun sends a sign-in request over a new connection, but not the end of its body. The returned function sends the
+// rest, and returns the answer.
 func (in *installation) begun(t *testing.T) (finish func() *http.Response) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(in.url(""), "http://"))
@@ -91,9 +91,9 @@ func (in *installation) begun(t *testing.T) (finish func() *http.Response) {
 	}
 }
 
-// streams sends requests one after the other that no client repeats by itself. The returned function ends that, and
-// returns the first request that was cut. Only requests on established connections count: a new connection may reach a
-// socket that the kernel closes.
+// streams sends one request after the other. The requests are such that no HTTP client repeats them by itself. The
+// returned function stops this, and returns the error of the first request whose connection was cut. Only requests on
+// established connections count: a new connection may reach a socket that the kernel closes.
 func streams(in *installation, transport *http.Transport) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	answers := make(chan error, 1)
@@ -129,9 +129,9 @@ func streams(in *installation, transport *http.Transport) (end func() error) {
 	return func() error { cancel(); return <-answers }
 }
 
-// TestATerminationIsPolite: of two processes, the leader is told to end while it has a request. The other one leads
-// before that request is finished, the leader finishes it, and no client's connection is cut, over HTTP/1.1 and
-// HTTP/2.
+// TestATerminationIsPolite: one of two processes is the leader, and is told to end while it handles a request. The
+// other process becomes the leader before that request is finished. The old leader finishes the request and cuts no
+// client's connection, neither over HTTP/1.1 nor over HTTP/2.
 func TestATerminationIsPolite(t *testing.T) {
 	t.Parallel()
 	in := drainable(t, "CODEHUB_SHARE_PORTS=true")
@@ -168,8 +168,9 @@ func TestATerminationIsPolite(t *testing.T) {
 	in.cmd = nil // the installation is the second process's now
 }
 
-// TestAProcessServesOnForItsShutdownDelay: a Pod behind a Kubernetes Service must do so, because the other parts of the
-// cluster hear of its end later. Its listener stays open meanwhile, and it reports that it is not ready.
+// TestAProcessServesOnForItsShutdownDelay: a process that is told to end keeps serving for its shutdown_delay. A Pod
+// behind a Kubernetes Service must do so, because the other parts of the cluster learn later that the Pod is ending.
+// Its listener stays open meanwhile, and it reports that it is not ready.
 func TestAProcessServesOnForItsShutdownDelay(t *testing.T) {
 	t.Parallel()
 	in := drainable(t)

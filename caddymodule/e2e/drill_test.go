@@ -20,10 +20,10 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestRestoreDrill is the restore drill of the guide (SPEC 12.9): the database comes from a backup that is older than
-// the objects, Redis is empty, and another engine answers, without any container, volume or image of the installation.
-// No object is collected or overwritten. Every workspace with an archive opens as its user last left it, and the output
-// names the others.
+// TestRestoreDrill is the restore drill of the guide (SPEC 12.9). The database comes from a backup that is older than
+// the objects, and Redis is empty. Another engine answers, which has no container, volume or image of the installation.
+// No object is collected or overwritten. Every workspace with an archive opens as its user last left it. The output
+// names the workspaces without one.
 func TestRestoreDrill(t *testing.T) {
 	if devenv.OnKubernetes() || os.Getuid() != 0 {
 		t.Skip("root runs another engine")
@@ -157,8 +157,9 @@ func carry(t *testing.T, from, to *inspect.Docker, images ...string) {
 	}
 }
 
-// TestAdoptAVolume adopts workspaces that the database does not know, by the volumes on a real engine: one that was
-// never archived, and one that was used since. It does not adopt those of another installation or another engine.
+// TestAdoptAVolume adopts workspaces that the database does not know. It finds them by their volumes on a real engine.
+// One workspace was never archived, and the other was used after it was archived. It does not adopt those of another
+// installation or another engine.
 func TestAdoptAVolume(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("volumes of two installations may have one name there")

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The tests in this file break the cluster of `make test-k8s-faults`, one fault after the other: no other test may
-// use it meanwhile.
+// The tests in this file break the cluster of `make test-k8s-faults`, one fault after the other. No other test may use
+// the cluster at the same time.
 
 // clusterAway is what users see without the API server: running workspaces continue.
 var clusterAway = seen{
@@ -54,8 +54,8 @@ func (s *scene) awaitAPI(t *testing.T) {
 	})
 }
 
-// single checks that nothing is doubled: no workspace has two containers that have not ended, and ended ones, such as
-// that of its restore job, are removed.
+// single checks that no workspace has two containers that have not ended. It waits until ended containers, such as that
+// of a restore job, are removed.
 func (s *scene) single(t *testing.T, when string) {
 	t.Helper()
 	for id := range s.sums {
@@ -93,8 +93,8 @@ func TestClusterAPIServerKilled(t *testing.T) {
 }
 
 // TestClusterNodeNotReady: the kubelet is stopped. Containers continue, and are served, even when the cluster reports
-// the node as not ready. Until the kubelet is back, a workspace that should sleep keeps its home, and one that should
-// wake waits.
+// the node as not ready. Until the kubelet is back, a workspace that should sleep keeps its home, and a workspace that
+// should wake waits.
 func TestClusterNodeNotReady(t *testing.T) {
 	onCluster(t)
 	s := play(t, "TTL_STANDBY_SECONDS=3600") // only this test puts workspaces to sleep
@@ -213,8 +213,8 @@ func TestClusterWatchDropped(t *testing.T) {
 	s.single(t, "after the watches were dropped")
 }
 
-// TestClusterReplaced: another cluster answers at the same address. The program changes nothing there, concludes
-// nothing from its emptiness, and still serves running workspaces (SPEC 2).
+// TestClusterReplaced: another cluster answers at the same address. The program changes nothing in that cluster. It
+// draws no conclusions from finding nothing there, and still serves running workspaces (SPEC 2).
 func TestClusterReplaced(t *testing.T) {
 	onCluster(t)
 	s, proxy := behindProxy(t)

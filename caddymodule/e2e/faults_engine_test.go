@@ -39,8 +39,8 @@ func TestEngineHangs(t *testing.T) {
 	s.logged(t, mark, "cannot observe containers", "observing containers works again")
 }
 
-// TestEngineRestarted: the container engine restarts together with its containers, or, as with live-restore, while
-// they continue.
+// TestEngineRestarted: the container engine restarts. Its containers restart with it or, with live-restore, keep
+// running.
 func TestEngineRestarted(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -109,7 +109,7 @@ func newOwnEngine(t *testing.T, live bool) *ownEngine {
 	return e
 }
 
-// unmount undoes the engine's mounts: the engine leaves mounts behind that it might need again.
+// unmount undoes the mounts that the engine leaves behind because it might need them again.
 func (e *ownEngine) unmount(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -169,8 +169,8 @@ func (e *ownEngine) end(how syscall.Signal) {
 	_ = e.cmd.Wait()
 }
 
-// endContainers ends the containers that the engine has left running: while the engine waits for them to end, it still
-// accepts calls, and a workspace that is started meanwhile outlives the engine.
+// endContainers ends the containers that the engine has left running. It is not left to the engine: while the engine
+// waits for its containers to end, it still accepts calls, and a workspace that is started then outlives the engine.
 func (e *ownEngine) endContainers(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -192,7 +192,7 @@ func (e *ownEngine) endContainers(t *testing.T) {
 	}
 }
 
-// settings brings the images to this engine, and returns the settings of an installation on it.
+// settings loads the images into this engine, and returns the settings of an installation that uses it.
 func (e *ownEngine) settings(t *testing.T) []string {
 	t.Helper()
 	root, err := image.Root()

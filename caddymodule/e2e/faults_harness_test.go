@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// scene is an installation with a person who works in one workspace from the beginning to the end, and with another
-// workspace that sleeps. Meanwhile a test breaks a server.
+// scene is an installation in which a person works in one workspace from the beginning to the end, while another
+// workspace sleeps. Meanwhile a test breaks a server.
 type scene struct {
 	*installation
 	me           *user
@@ -113,7 +113,7 @@ func (s *scene) startWork(t *testing.T) {
 	t.Cleanup(s.stopWork)
 }
 
-// worked returns how many answers the work has had, and fails the test if it was interrupted.
+// worked returns how many answers the work has received so far, and fails the test if the work was interrupted.
 func (s *scene) worked(t *testing.T) int {
 	t.Helper()
 	s.work.Lock()
@@ -124,7 +124,7 @@ func (s *scene) worked(t *testing.T) int {
 	return s.work.done
 }
 
-// worksOn waits until the work has had some more answers, unless it was stopped.
+// worksOn waits until the work has received some more answers. It does not wait if the work was stopped.
 func (s *scene) worksOn(t *testing.T) {
 	t.Helper()
 	if s.stopWork == nil {
@@ -141,7 +141,7 @@ func (s *scene) putToSleep(t *testing.T, state string) {
 	s.me.awaitPhase(t, s.asleep, state)
 }
 
-// answer is the expected answer to a request, and a text that it contains.
+// answer is the expected status of an answer, and a text that the answer must contain.
 type answer struct {
 	status int
 	text   string
@@ -221,8 +221,8 @@ func (s *scene) intact(t *testing.T, when string) {
 	}
 }
 
-// judges waits until an idle workspace is put to sleep. By then the leader has also judged the workspace in use, which
-// must still run.
+// judges waits until an idle workspace is put to sleep. By then the leader has also decided about the workspace in use,
+// which must still run.
 func (s *scene) judges(t *testing.T, when string) {
 	t.Helper()
 	wait.For(t, when+" the unused workspace is put to sleep", func() error {
@@ -258,8 +258,8 @@ func (b *logBuffer) lines(mark int) []line {
 // mark returns the present length of the log.
 func (s *scene) mark() int { return len(s.log.String()) }
 
-// logged waits until the outage that began after mark and its end are each logged once, with messages that contain
-// those texts. No other warning may occur twice either.
+// logged waits until the log after mark contains the beginning and the end of the outage, each exactly once, in
+// messages that contain the given texts. No other warning may occur twice either.
 func (s *scene) logged(t *testing.T, mark int, begin, end string) {
 	t.Helper()
 	wait.For(t, "outage and end are logged", func() error {
@@ -301,7 +301,7 @@ func (s *scene) lastUse(t *testing.T) time.Time {
 	return w.At
 }
 
-// usedAfter returns an error unless the database has a later use of the open workspace.
+// usedAfter returns an error unless the database has recorded a use of the open workspace later than at.
 func (s *scene) usedAfter(t *testing.T, at time.Time) error {
 	t.Helper()
 	if now := s.lastUse(t); !now.After(at) {

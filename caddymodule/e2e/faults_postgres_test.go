@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// cluster is a PostgreSQL server for one test, which can be stopped, started, and followed by a replica.
+// cluster is a PostgreSQL server for one test. The test can stop and start it, and add a replica that follows it.
 type cluster struct {
 	dir string // has the data, the log and the socket
 	cmd *exec.Cmd
@@ -214,8 +214,8 @@ func TestPostgreSQLReadOnly(t *testing.T) {
 	s.logged(t, mark, "takes no changes", "requests can be answered again")
 }
 
-// tellsStrangers makes requests whose session is not in memory, at the dashboard and at a workspace. Each gets a page
-// that names the problem and the remedy.
+// tellsStrangers sends requests to the dashboard and to a workspace with a session that the process does not have in
+// memory. Each gets a page that names the problem and the remedy.
 func (s *scene) tellsStrangers(t *testing.T) {
 	t.Helper()
 	for lang, want := range map[string]string{"en": "Your files are safe", "ko": "파일은 안전합니다"} {
@@ -231,7 +231,8 @@ func (s *scene) tellsStrangers(t *testing.T) {
 	}
 }
 
-// createsNothing checks that a request that changes something is refused with a problem that advises to try again.
+// createsNothing checks that a request that changes something is refused, with a problem that tells the client to try
+// again.
 func (s *scene) createsNothing(t *testing.T) {
 	t.Helper()
 	wait.For(t, "creating a workspace is refused for the moment", func() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestObjectStoreFaults: with any fault of the object store, workspaces whose files are on this host can run. An
-// archived one waits and says why, and nothing ends in an error.
+// TestObjectStoreFaults: during any fault of the object store, workspaces whose files are on this host can run. An
+// archived workspace waits and says why, and no workspace gets into ERROR.
 func TestObjectStoreFaults(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)

@@ -19,8 +19,8 @@ type guideCommand struct {
 	code int
 }
 
-// guideCommands are the commands that the guides tell an administrator to run on the installation's own servers, in a
-// sensible order, with their exit codes on a healthy installation.
+// guideCommands are the commands that the guides tell an administrator to run on the installation's own servers. They
+// are in a sensible order, each with its exit code on a healthy installation.
 var guideCommands = []guideCommand{
 	{`caddy codehub user add bob`, 0},
 	{`./caddy codehub user add bob`, 1}, // he is there
@@ -61,7 +61,8 @@ var guideCommands = []guideCommand{
 	{`pg_restore --clean --if-exists --no-owner --dbname="$DATABASE_URL" codehub.dump`, 0},
 }
 
-// runElsewhere are the guides with commands for a person with a token, or for a cluster.
+// runElsewhere are the guides whose commands need a token or a cluster. Each is mapped to the test that runs its
+// commands.
 var runElsewhere = map[string]string{
 	"api.md":        "TestWhatTheDocumentOfTheAPIShows",
 	"awake.md":      "TestWorkspacesThroughAServer of caddymodule/internal/command/workspaces",

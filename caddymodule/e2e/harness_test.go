@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// installation is one deployment of the product on its own servers. The caddy program can be killed and started again
-// over the same servers.
+// installation is one deployment of the product on its own servers. A test can kill the caddy program, and start it
+// again on the same servers.
 type installation struct {
 	id          string
 	port        int

@@ -67,8 +67,8 @@ func (e *environments) dozesFor(t *testing.T, b *tab, id string) {
 // noticed is the text of our notice in a page.
 const noticed = `document.querySelector("codehub-notice")?.shadowRoot.textContent || ""`
 
-// goesOn waits until an element of the tab shows a text, and records how long after began that is. It checks that the
-// page is still the one that was left.
+// goesOn waits until an element of the tab shows a text, and records the time since began. It checks that the page was
+// not loaded again while the workspace dozed.
 func (e *environments) goesOn(t *testing.T, b *tab, began time.Time, selector, text string) {
 	t.Helper()
 	wait.For(t, "the tab shows "+text, func() error { return b.prints(selector, text) })
@@ -89,7 +89,8 @@ func (b *tab) has(selector string) error {
 	return nil
 }
 
-// prints reports whether the element of a selector has a text, ignoring spaces.
+// prints returns an error unless the elements that the selector matches contain a text. It treats non-breaking spaces
+// as spaces.
 func (b *tab) prints(selector, text string) error {
 	got := read(b, "what is shown", chromedp.Evaluate[string](fmt.Sprintf(
 		`[...document.querySelectorAll(%q)].map((e) => e.innerText).join("\n").replaceAll("\u00a0", " ")`, selector)))
@@ -99,7 +100,7 @@ func (b *tab) prints(selector, text string) error {
 	return nil
 }
 
-// shell opens code-server's own terminal, which answers typed input from then on.
+// shell opens code-server's own terminal, and waits until the terminal answers typed input.
 func (b *tab) shell() {
 	b.t.Helper()
 	b.command("Terminal: Create New Terminal")

@@ -26,11 +26,12 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// These tests show with real development environments which tabs count as present and which programs as work (SPEC
+// These tests show, with real development environments, which tabs count as use and which programs count as work (SPEC
 // 6). They watch for minutes, because they prove that nothing happens meanwhile. `make test-ide` runs them.
 
 const (
-	// ideTTL is the standby TTL, and ideSleep how soon after it an idle workspace sleeps.
+	// ideTTL is the standby TTL, and ideSleep is how long after its last use an idle workspace must be asleep at the
+	// latest.
 	ideTTL   = 60 * time.Second
 	ideSleep = ideTTL + 90*time.Second
 	// ideBusy is how long continuing work must keep a workspace awake.
@@ -144,7 +145,7 @@ func (e *environments) asleepAfter(t *testing.T, id string, since time.Time) tim
 	}
 }
 
-// stays watches a workspace, which must stay in its phase for that long.
+// stays watches a workspace for d, and fails the test if the workspace leaves the phase.
 func (e *environments) stays(t *testing.T, id, phase string, d time.Duration) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < d; pause(t, time.Second) {
@@ -185,8 +186,8 @@ func (e *environments) isForgotten(t *testing.T, id string) {
 	e.stays(t, id, "STANDBY", *ideWatch)
 }
 
-// forgottenPort: neither does the tab of a server that runs in the workspace on a port of its own, even if it polls the
-// server every second.
+// forgottenPort: a server in the workspace listens on a port of its own. An untouched tab of that server neither keeps
+// the workspace awake nor wakes it, even if the tab polls the server every second.
 func (e *environments) forgottenPort(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `echo 'require("http").createServer((_, w) => w.setHeader("Content-Type", "text/html").end("<!doctype html><p id=p>port</p><script>setInterval(() => fetch(String(1)), 1000)</script>")).listen(3000)' >server.js && `+
@@ -217,8 +218,8 @@ func (e *environments) typing(t *testing.T) {
 // command runs a command of the workbench.
 func (b *tab) command(name string) {
 	b.t.Helper()
-	// A loading editor adds its commands one after the other, but not to a list that is already open. So the list is
-	// opened again.
+	// While an editor loads, its commands become available one after the other, but a list that is already open does
+	// not show new ones. So the list is opened again.
 	wait.For(b.t, "the command is found", func() error {
 		b.do("opening the commands", chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent(kb.F1),
 			chromedp.WaitVisible(chromedp.CSS(`.quick-input-widget input`)))
@@ -306,8 +307,9 @@ func (e *environments) compiling(t *testing.T) {
 	e.stays(t, id, "RUNNING", ideBusy)
 }
 
-// debugging: a program that Run and Debug has started, and that prints into the debug console, keeps the workspace
-// awake. The program has no terminal, and belongs to the application's own session. The program ends with its tab.
+// debugging: Run and Debug starts a program that prints into the debug console. The program keeps the workspace awake.
+// The program has no terminal, and belongs to the same process session as the application. The program ends with its
+// tab.
 func (e *environments) debugging(t *testing.T) {
 	id := e.open(t, e.codeServer)
 	e.terminal(t, id, `mkdir -p .vscode && `+
@@ -379,7 +381,7 @@ func (n *notebook) send(method, path string, body io.Reader) (*http.Response, er
 	return client.Do(r)
 }
 
-// execute starts a kernel that runs code, waits for a message of the given type, and leaves the kernel alone.
+// execute starts a kernel that runs code, waits for a message of the given type, and then disconnects from the kernel.
 func (n *notebook) execute(code, until string) {
 	n.t.Helper()
 	res, err := n.send(http.MethodPost, "api/kernels", strings.NewReader(`{"name": "python3"}`))
@@ -398,7 +400,7 @@ func (n *notebook) execute(code, until string) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	c.SetReadLimit(1 << 20)
-	// Jupyter asks a new kernel for its description, and the kernel reports that it is idle after that, even if it is
+	// Jupyter asks a new kernel for its description. After its answer the kernel reports that it is idle, even if it is
 	// already computing. Messages that a kernel sends before Jupyter listens are lost; in that case the kernel is asked
 	// again.
 	wait.For(n.t, "the kernel is idle", func() error {

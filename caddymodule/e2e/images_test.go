@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestImages covers images for users and administrators. The administrator configures some while the program runs. A
-// user chooses one in the dashboard and works in it, and chooses another image for a workspace that cannot start.
+// TestImages covers images for users and administrators. The administrator configures images while the program runs. A
+// user chooses an image in the dashboard and works in it. If a workspace cannot start, its user chooses another image.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path", "CODEHUB_PUBLIC_URL=http://code.example.com")
@@ -84,7 +84,7 @@ func TestImages(t *testing.T) {
 	if text := read(b, "the card", chromedp.Evaluate[string](`document.querySelector('article[data-name="before"]').innerText`)); strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the owner is told %q", text)
 	}
-	// An image that the registry does not have is an error, after which its owner can try again, too.
+	// If the registry does not have an image, the workspace gets into ERROR. Its owner can try again in this case, too.
 	status.Store(http.StatusNotFound)
 	b.click("trying again", card+` [data-action=retry]`)
 	if w := ann.awaitPhase(t, before, "ERROR"); w.ErrorReason != "ImagePullFailed" || strings.Contains(w.ErrorMessage, "127.0.0.1") {

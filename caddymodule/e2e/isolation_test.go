@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, a page of a workspace frames the dashboard's origin,
-// requests the API, plants cookies, and gains nothing by it.
+// TestAPageOfAWorkspaceCannotUseTheDashboard: in host mode, a page of a workspace puts the dashboard into a frame,
+// sends requests to the API and plants cookies. It gains nothing by that.
 func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -70,7 +70,7 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	}
 }
 
-// TestPlantedCookies: a page of a workspace sets cookies for the whole domain, a session among them. Its user
+// TestPlantedCookies: a page of a workspace sets cookies for the whole domain, including a session cookie. Its user
 // continues as if nothing had happened. Browsers refuse such cookies for localhost.
 func TestPlantedCookies(t *testing.T) {
 	t.Parallel()
@@ -95,8 +95,8 @@ func TestPlantedCookies(t *testing.T) {
 	b.do("the workspace, too", chromedp.Navigate(in.url("/w/"+w.ID+"/")), chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)))
 }
 
-// TestAPortInABrowser: a hot-reloading server, started in the workspace, is reached at its own origin, with its
-// WebSocket.
+// TestAPortInABrowser: a user starts a hot-reloading server in the workspace. The browser reaches the server and its
+// WebSocket at an origin of their own.
 func TestAPortInABrowser(t *testing.T) {
 	t.Parallel()
 	in := install(t)

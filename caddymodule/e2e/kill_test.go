@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestKillDuringStorageJob: the program is killed while a storage job runs. After its restart the operation completes
-// and no file is lost, whether the job continues meanwhile or is killed too (SPEC 1, contract 7).
+// TestKillDuringStorageJob: the program is killed while a storage job runs. After the program's restart the operation
+// completes and no file is lost, whether the job continues in the meantime or is killed too (SPEC 1, contract 7).
 func TestKillDuringStorageJob(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
@@ -51,7 +51,7 @@ func TestKillDuringStorageJob(t *testing.T) {
 			proxy.Release()
 			in.start(t)
 		}
-		// A home without changes since the last archive is not read again: such a job ends immediately.
+		// A job does not read a home that has not changed since its last archive, and would end immediately.
 		me.run(t, base, "echo "+tt.name+" > round; sync")
 		killDuring("archive", "ARCHIVED")
 		w = me.awaitPhase(t, w.ID, "ARCHIVED")

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestLifecycle is the life of a workspace over HTTP, once reached by path and once by host. It runs, goes to
-// standby, wakes up, and is archived, restored and deleted. The metrics record it.
+// TestLifecycle follows a workspace through its phases over HTTP. One workspace is reached by path, and another by
+// host. The workspace runs, goes to standby, wakes up, and is archived, restored and deleted. The metrics record it.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	traced := collector.New(t)

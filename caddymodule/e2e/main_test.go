@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// onKubernetesToo are the tests of a run on Kubernetes without -run: those in which the container backend plays a part.
-// The others are about the rest of the product, or about Docker.
+// onKubernetesToo matches the tests in which the container backend plays a part. A run on Kubernetes without the flag
+// -run runs only these. The other tests are about the rest of the product, or about Docker.
 const onKubernetesToo = "^Test(Lifecycle|KillDuringStorageJob|IdleTab|DamagedArchive|PodsRemoved)$"
 
 // TestMain chooses the tests of a run on Kubernetes.

@@ -80,8 +80,8 @@ func scrapeAll(t testing.TB, processes []*installation) scrape {
 // isID matches the id of a workspace or a user.
 var isID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`)
 
-// metricsTellLives checks the metrics of an installation's processes after that many workspaces have run, slept,
-// woken, and been archived, restored and deleted, one after the other: see testLifecycle.
+// metricsTellLives checks the metrics of an installation's processes. Before that, as many workspaces as lives says
+// have gone through testLifecycle, one after the other: each ran, slept, woke, and was archived, restored and deleted.
 func metricsTellLives(t *testing.T, lives float64, processes ...*installation) {
 	t.Helper()
 	in := processes[0]

@@ -23,7 +23,7 @@ import (
 var powerCuts = flag.Int("power", 0, "how many power cuts TestPower makes; it does not run without")
 
 // written are the numbers in the two files of a home. One file is written in place and synced with
-// fdatasync. The other is replaced by a new file, which was synced with fsync.
+// fdatasync. The other file is replaced by a new file each time, which was synced with fsync before.
 type written struct{ inPlace, replaced int }
 
 // powerHome is a workspace, and the numbers that were written to its home.
@@ -114,8 +114,8 @@ func (p *powered) in(t *testing.T, h *powerHome, phase string) workspace {
 	return w
 }
 
-// check wakes a home and compares its files with the written numbers. From then on, these are the numbers that the home
-// must at least have.
+// check wakes a workspace and compares the files in its home with the written numbers. After that, the home must have
+// at least the numbers that were found.
 func (p *powered) check(t *testing.T, h *powerHome, when string) {
 	t.Helper()
 	p.in(t, h, "RUNNING")
@@ -213,8 +213,8 @@ var powerOperations = map[string]powerOperation{
 }
 
 // TestPower cuts the power of a whole host at random moments of every operation. Everything that was written and synced
-// in a home is there when its workspace runs again, and also after it was archived and restored. No workspace ends in
-// ERROR. `make test-power` runs it.
+// in a home is there when its workspace runs again, and also after the workspace was archived and restored. No
+// workspace ends in ERROR. `make test-power` runs it.
 func TestPower(t *testing.T) {
 	if *powerCuts == 0 {
 		t.Skip("make test-power says how many power cuts it makes")

@@ -20,8 +20,8 @@ import (
 // powerDisk is the size in MiB of the disk of a [poweredHost]. Only the used part takes space on this machine.
 const powerDisk = 4 << 10
 
-// poweredHost is a whole host that can lose its power: container engine, PostgreSQL and the program have their data
-// on one disk. The object store and Redis are elsewhere.
+// poweredHost is a whole host whose power a test can cut. The container engine, PostgreSQL and the program keep their
+// data on its only disk. The object store and Redis are elsewhere.
 type poweredHost struct {
 	*installation
 	disk     *disk.Disk
@@ -100,8 +100,8 @@ func (h *poweredHost) lose(t *testing.T) {
 	wait.Until(t, "PostgreSQL's supervisor has ended", h.postgres.Exited)
 }
 
-// processes are all that run on the host: the program, processes with the engine's folder, which is on the disk, in
-// their command lines, and their descendants. The test itself does not count.
+// processes returns all processes that run on the host. These are the program, the processes whose command lines
+// contain the engine's folder, which is on the disk, and the descendants of both. The test itself does not count.
 func (h *poweredHost) processes(t *testing.T) (all []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -6,9 +6,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPowerCutAfterAWriteInPlace: a database in a restored home writes to its file in place, fdatasync brings that to
-// the disk, and then the power is cut. The file still has its former change time. The next archive nevertheless has the
-// new content (SPEC 12.15).
+// TestPowerCutAfterAWriteInPlace: a database in a restored home writes to its file in place and syncs the file to the
+// disk with fdatasync. Then the power is cut. The file still has its former change time. The next archive nevertheless
+// has the new content (SPEC 12.15).
 func TestPowerCutAfterAWriteInPlace(t *testing.T) {
 	t.Parallel()
 	h := newPoweredHost(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestPresence: an open tab's own requests do not keep its workspace awake, and a person's input in it does. The tab
-// reports that the workspace sleeps, wakes it at a key, and comes back by itself after it is woken in any other way
-// (SPEC 6, 8).
+// reports that the workspace sleeps, and wakes it when a person presses a key. If the workspace is woken in another
+// way, the tab comes back by itself (SPEC 6, 8).
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	in := install(t, "TTL_STANDBY_SECONDS=12")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRestoreShowsHowFarItIs: while an archive arrives slowly, the wake page and the API show how much of it is there.
-// In the end the workspace is there, and the progress is gone.
+// In the end the workspace is restored, and no progress is shown any more.
 func TestRestoreShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	store := devenv.S3(t)
@@ -36,7 +36,7 @@ func TestRestoreShowsHowFarItIs(t *testing.T) {
 				t.Fatalf("opening it: %s", res.Status)
 			}
 		}
-		// The job may have read a little less than has passed through the proxy.
+		// The job may have read a little less than what has passed through the proxy.
 		for _, says := range []func() (int, error){
 			func() (int, error) { return me.wakeStatus(t, base) },
 			func() (int, error) { return me.apiProgress(t, id) },

@@ -43,9 +43,9 @@ func terminalThat(t *testing.T, instructions ...string) string {
 	return ref
 }
 
-// TestReadiness: a workspace runs as soon as its application answers, not only when its image's health check is due.
-// If the application listens at another port, the gateway serves that port if the image declares it, and otherwise
-// names the ports that listen.
+// TestReadiness: a workspace is RUNNING as soon as its application answers. The process does not wait for the health
+// check of the image. If the application listens at another port, the gateway serves that port if the image declares
+// it, and otherwise names the ports that listen.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path")

@@ -21,9 +21,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestPodsRemoved: something else deletes a Pod, such as the drain of a node. The Pod disappears by itself as soon as
-// nothing in it runs any more, and not before. Files that it writes before then are in the home, and in its next
-// archive.
+// TestPodsRemoved: something other than the program deletes a Pod, such as the drain of a node. The Pod disappears by
+// itself as soon as nothing in it runs any more, and not before. Files that the workspace writes before that are in the
+// home, and in its next archive.
 func TestPodsRemoved(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("what Docker deletes is gone at once; run `make test-k8s`")
@@ -84,9 +84,9 @@ func TestPodsRemoved(t *testing.T) {
 	})
 }
 
-// startCounting starts a process in the workspace that writes one number after the other to a file in its home, and
-// prints each number after that, until it is ended. The returned function waits for its end and returns the last
-// printed number.
+// startCounting starts a process in the workspace that writes one number after the other to a file in the home. The
+// process prints each number once it is written, and continues until it is ended. The returned function waits for the
+// end of the process and returns the last printed number.
 func (in *installation) startCounting(t *testing.T, id string) (written func() int) {
 	t.Helper()
 	const loop = "n=0; while true; do n=$((n+1)); echo $n >>/home/coder/counter && echo $n; done"
@@ -133,7 +133,8 @@ func lastNumber(lines []byte) (int, error) {
 	return strconv.Atoi(string(lines[bytes.LastIndexByte(lines, '\n')+1:]))
 }
 
-// orphan makes a Pod like a workspace's, but for no workspace, and returns its name when it runs.
+// orphan makes a Pod like a workspace's, but for a workspace that does not exist, and returns the Pod's name once the
+// Pod runs.
 func (in *installation) orphan(t *testing.T, like *corev1.Pod) string {
 	t.Helper()
 	id := uuid.NewString()
@@ -179,8 +180,8 @@ func (in *installation) pod(t *testing.T, name string) *corev1.Pod {
 	return p
 }
 
-// removePod deletes the Pod of that name with a grace period in seconds, or with the Pod's own for "", and returns
-// the Pod as it was.
+// removePod deletes the Pod of that name with a grace period in seconds; "" means the Pod's own. It returns the Pod as
+// it was before.
 func (in *installation) removePod(t *testing.T, name, grace string) *corev1.Pod {
 	t.Helper()
 	p, query := in.pod(t, name), url.Values{}

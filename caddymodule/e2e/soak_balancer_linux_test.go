@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// balancer is one address for several processes, as in real installations: a proxy of TCP that asks each process every
-// second whether it serves, and gives connections to the serving ones in turn. A suspended process keeps its
+// balancer is a TCP proxy that gives several processes one address, as real installations do. It regularly asks each
+// process whether it serves, and passes connections to the serving processes in turn. A suspended process keeps its
 // connections.
 type balancer struct {
 	listener net.Listener
@@ -27,7 +27,8 @@ type balanced struct {
 }
 
 const (
-	// healthEvery and healthLimit resemble those of usual load balancers, but are shorter.
+	// healthEvery is the time between two health checks of a process, and healthLimit bounds one check. Both are
+	// shorter than in usual load balancers.
 	healthEvery = 500 * time.Millisecond
 	healthLimit = time.Second
 )
@@ -104,7 +105,7 @@ func (b *balancer) forward(from net.Conn) {
 	both.Wait()
 }
 
-// dial connects to the next process that serves, and returns nil if none does.
+// dial connects to the next process that serves, and returns nil if no process serves.
 func (b *balancer) dial() net.Conn {
 	for range b.backends {
 		one := b.backends[b.next.Add(1)%uint64(len(b.backends))]

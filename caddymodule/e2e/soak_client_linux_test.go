@@ -50,8 +50,8 @@ var passing = []int{
 	http.StatusConflict, http.StatusTooManyRequests,
 }
 
-// send sends a request, counts it, and returns the answer. An answer that no fault explains is a problem of the run,
-// unless it is among the expected ones.
+// send sends a request, counts it, and returns the answer. An answer that is not among the expected ones, and that no
+// fault explains, is recorded as a problem of the run.
 func (v *visitor) send(ctx context.Context, kind, method, url string, header http.Header, body any, expected ...int) (*http.Response, string, error) {
 	var content io.Reader
 	if body != nil {
@@ -112,7 +112,7 @@ func (v *visitor) failed(ctx context.Context, err error) {
 }
 
 // until sends a request of the API again and again until it gets one of the wanted answers. It returns false if the
-// user leaves first, or at an answer that no fault explains.
+// user leaves before that, or if an answer comes that no fault explains.
 func (v *visitor) until(ctx context.Context, method, path string, header http.Header, body any, out any, wanted ...int) bool {
 	for ctx.Err() == nil {
 		res, answer, err := v.send(ctx, "api", method, v.s.url(path), header, body, wanted...)
@@ -168,7 +168,7 @@ func (v *visitor) open(ctx context.Context) bool {
 	return false
 }
 
-// navigate opens the page once, with the sign-in on the workspace's own host.
+// navigate opens the page once, including the sign-in on the workspace's own host.
 func (v *visitor) navigate(ctx context.Context) (shown, asleep bool) {
 	url := byHost.base(v.s.installation, v.home)
 	for range 8 {

@@ -35,27 +35,29 @@ var (
 )
 
 const (
-	// soakProcesses is the number of serving processes. The first one is suspended but never killed, so that its
-	// leaks add up.
+	// soakProcesses is the number of serving processes. The first one is suspended but never killed, so that whatever
+	// it leaks adds up.
 	soakProcesses = 3
-	// soakEditors is the number of users who work in their own containers, soakKeepers of users with soakSleeping
-	// sleeping workspaces each, and soakWatchers of users who only look.
+	// soakEditors is the number of users who work in their own containers. soakKeepers is the number of users who have
+	// soakSleeping sleeping workspaces each. soakWatchers is the number of users who only watch.
 	soakEditors, soakKeepers, soakWatchers = 24, 100, 76
 	soakSleeping                           = 20
-	// soakRequest bounds a user's wait for one answer, and soakCertain the wait until a creation is certain.
+	// soakRequest bounds how long a user waits for one answer. soakCertain bounds how long a user waits until a
+	// workspace is certainly created.
 	soakRequest, soakCertain = 40 * time.Second, 3 * time.Minute
-	// soakFlawless is how long users continue at the end, once every home has shown its page after the last fault.
-	// Nothing may fail in that time.
+	// soakFlawless is how long users continue to work at the end, after the last fault, once every workspace has shown
+	// its page again. Nothing may fail in that time.
 	soakFlawless = 15 * time.Second
 	// soakWarm is how long users work before the measurements and the faults begin.
 	soakWarm = 40 * time.Second
-	// soakRest is how long it may take until everything sleeps and is archived. soakSettle is how long until
-	// everything that is kept for reuse has ended: connections, and the helpers of a killed engine, which are removed
-	// after 5 minutes.
+	// soakRest is how long it may take until everything sleeps and is archived. soakSettle is how long it may take
+	// until everything that was kept for reuse is closed or removed: connections, and the helpers of a killed engine,
+	// which are removed after 5 minutes.
 	soakRest, soakSettle = 6 * time.Minute, 7 * time.Minute
 )
 
-// soaking is a run: its users, and an installation with several processes behind a load balancer, on its own servers.
+// soaking is a run. It has users, and an installation with its own servers and several processes behind a load
+// balancer.
 type soaking struct {
 	*installation
 	seed     uint64
@@ -160,7 +162,8 @@ func TestSoak(t *testing.T) {
 	s.checkMemory(faulty)
 }
 
-// recovers waits until every home has shown its page: then the backlog that the faults left is done.
+// recovers waits until every workspace has shown its page. Then the processes have worked off the backlog that the
+// faults left.
 func (s *soaking) recovers(ctx context.Context) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, soakRest)
@@ -174,7 +177,7 @@ func (s *soaking) recovers(ctx context.Context) {
 	fmt.Printf("soak: %6.1f s every home has shown its page\n", s.rec.At(time.Now()))
 }
 
-// pauseFor lets time pass: a phase of a run waits for nothing else.
+// pauseFor waits for a time or until ctx ends, because in some phases of a run there is nothing else to wait for.
 func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -278,7 +281,7 @@ func (s *soaking) node(t *testing.T, i, port int) *node {
 	return n
 }
 
-// relaunch runs the program, and does not wait until it serves, because its servers may be away.
+// relaunch starts the program again. It does not wait until the program serves, because the servers may be away.
 func (n *node) relaunch(t *testing.T) {
 	t.Helper()
 	n.launched = time.Now()
@@ -333,7 +336,7 @@ func (s *soaking) populate(t *testing.T) {
 	}
 }
 
-// addUsers adds the users from user-1 on with user-0's password hash, because hashing takes long.
+// addUsers adds user-1 and all further users with the password hash of user-0, because hashing a password takes long.
 func (s *soaking) addUsers(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))
@@ -347,7 +350,7 @@ func (s *soaking) addUsers(ctx context.Context, t *testing.T, n int) {
 	}
 }
 
-// eachOf calls do for all users, for at most atOnce of them at the same time.
+// eachOf calls do for each user, for at most atOnce users at the same time, and waits until all calls have returned.
 func eachOf(atOnce int, all []*visitor, do func(int, *visitor)) {
 	turns := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -358,7 +361,7 @@ func eachOf(atOnce int, all []*visitor, do func(int, *visitor)) {
 	wg.Wait()
 }
 
-// work lets all users work during a time, and returns when all of them have left.
+// work keeps all users busy while during runs, and returns when all of them have left.
 func (s *soaking) work(t *testing.T, during func(context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -446,8 +449,8 @@ func (s *soaking) hit(t *testing.T, p soak.Planned) *victim {
 	return v
 }
 
-// restartEnded restarts processes that have ended by themselves. This is allowed only during their start,
-// because their servers may be down.
+// restartEnded restarts processes that have ended by themselves. A process may end by itself only while it starts,
+// because its servers may be down then.
 func (s *soaking) restartEnded(t *testing.T) {
 	t.Helper()
 	for _, n := range s.nodes {
@@ -527,7 +530,7 @@ func (s *soaking) checkHomes(t *testing.T) {
 	})
 }
 
-// checkModel compares the sleeping workspaces with the changes that their users have made.
+// checkModel compares the list of the sleeping workspaces with the changes that their users have made to it.
 func (s *soaking) checkModel(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakRest)
@@ -555,7 +558,7 @@ func (s *soaking) checkModel(t *testing.T) {
 	}
 }
 
-// checkLeaks waits until nothing new is left behind, or names what is.
+// checkLeaks waits until the faults have left nothing behind. If something stays, it names that.
 func (s *soaking) checkLeaks(t *testing.T, before soak.Snapshot, groups map[string]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soakSettle)
@@ -579,8 +582,8 @@ func (s *soaking) checkLeaks(t *testing.T, before soak.Snapshot, groups map[stri
 	}
 }
 
-// checkMemory judges the memory of the process that lives through the run, at equal load, since the first fifth of
-// the faults.
+// checkMemory checks that the memory of the process that lives through the whole run has not grown. It compares values
+// at equal load, after the first fifth of the time with faults.
 func (s *soaking) checkMemory(faulty time.Time) {
 	from, to := s.rec.At(faulty.Add(*soakFor/5)), s.rec.At(faulty.Add(*soakFor))
 	for _, kind := range []struct {

@@ -26,16 +26,16 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// soakAllowed is how much the counts at rest may differ from those before the faults, at rest and with the same
-// workspaces.
+// soakAllowed is how much the counts after the faults may differ from those before the faults. Both are taken at rest,
+// with the same workspaces.
 var soakAllowed = []soak.Allowance{
-	// Connections that a pool keeps for reuse have goroutines and handles. The pools of PostgreSQL and Redis have 10
-	// for each process and processor.
+	// Connections that a pool keeps for reuse have goroutines and handles. The PostgreSQL pool of a process keeps up to
+	// 10 connections, and its Redis pool up to 10 for each processor.
 	{Name: regexp.MustCompile(`goroutines$`), More: 24},
 	{Name: regexp.MustCompile(`handles of files$`), More: 4},
 	{Name: regexp.MustCompile(`handles of sockets$`), More: 32},
 	{Name: regexp.MustCompile(`^connections of (postgresql|redis)$`), More: 30},
-	// Rows that are kept for a time, or as long as there is room: history, audit, usage and addresses.
+	// These rows are kept for some time, or as long as there is room: history, audit, usage and addresses.
 	{Name: regexp.MustCompile(`^rows (workspace_history|audit_log|usage_days|workspace_addresses|activity_writers|tickets)$`), Any: true},
 	// A sign-in on a workspace's own host is repeated if its answer is lost.
 	{Name: regexp.MustCompile(`^rows sessions beyond sign-ins$`), More: 3 * soakEditors},
@@ -63,7 +63,7 @@ func (n *node) administration(ctx context.Context, page string) (string, error) 
 	return string(text), err
 }
 
-// gauges are the figures of a process; a process that is away has none.
+// gauges returns the metrics of a process, or nil if the process does not answer.
 func (n *node) gauges(ctx context.Context) map[string]float64 {
 	text, err := n.administration(ctx, "metrics")
 	if err != nil {
@@ -78,8 +78,8 @@ func (n *node) gauges(ctx context.Context) map[string]float64 {
 	return all
 }
 
-// measure records the figures of the servers and the processes, every second until ctx ends. The memory in use is
-// that after a garbage collection, which it forces now and then.
+// measure records the figures of the servers and the processes, every second until ctx ends. It measures the memory in
+// use after a garbage collection, which it forces now and then.
 func (s *soaking) measure(ctx context.Context) {
 	const mebi = 1 << 20
 	tick := time.NewTicker(time.Second)
@@ -257,8 +257,8 @@ func (s *soaking) contents(t *testing.T) (all []string) {
 	return all
 }
 
-// countRows counts the rows of every table, and subtracts the expected ones. The model of the run has what users have
-// made since.
+// countRows counts the rows of every table, and subtracts the rows that are expected. The model of the run has what
+// users have made since.
 func (s *soaking) countRows(ctx context.Context, t *testing.T, snap soak.Snapshot) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))

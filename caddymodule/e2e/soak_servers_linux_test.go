@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// victim is a server that can be killed, suspended and started again.
+// victim is a server that a run kills, suspends and starts again.
 type victim struct {
 	soak.Target
 	// processes are those that a signal reaches, in this order.
@@ -42,7 +42,8 @@ func (v *victim) signal(t *testing.T, how syscall.Signal) {
 	}
 }
 
-// all are its processes, at least one, because otherwise there would be no fault.
+// all returns the processes of the server. It fails the test if there are none, because a signal would then cause no
+// fault.
 func (v *victim) all(t *testing.T) []int {
 	t.Helper()
 	all := v.processes()
@@ -87,8 +88,8 @@ func supervised(name, mark string, whats []string, process func() *server.Proces
 	}
 }
 
-// descendants returns the processes that a process has started, and those that they have started, the nearest ones
-// first.
+// descendants returns the processes that a process has started, and all processes that these have started in turn, the
+// nearest ones first.
 func descendants(pid int) (all []int) {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
@@ -112,8 +113,8 @@ func descendants(pid int) (all []int) {
 	return all
 }
 
-// freeSharedMemory frees the small segment by which PostgreSQL notices that it still runs. A killed server leaves it
-// behind, and the next server never finds it.
+// freeSharedMemory frees the small segment of shared memory by which PostgreSQL notices that an earlier server still
+// runs. A killed server leaves the segment behind, and the next server never finds it.
 func freeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +136,7 @@ func freeSharedMemory(dir string) error {
 	return err
 }
 
-// memory is the folder of PostgreSQL's data, in memory, so that its writes do not wait for a disk.
+// memory is the folder for PostgreSQL's data. It is in memory, so that PostgreSQL's writes do not wait for a disk.
 const memory = "/dev/shm"
 
 // postgresVictim is a PostgreSQL server for one test with the database soak.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// soakFiles is the number of files that a user makes in a home besides the one with lines.
+// soakFiles is the number of files that a user makes in a home besides the file with the lines.
 const soakFiles = 8
 
 // edit is the day of a user who works in a workspace: the user opens it, types, makes files, looks at them, closes the
@@ -87,8 +87,8 @@ func (v *visitor) check(ctx context.Context) error {
 	return v.diary.Check(content, sums)
 }
 
-// program is a program of the user that fetches something from the workspace now and then, with an access token. Its
-// request waits while the workspace wakes.
+// program plays a program of the user, which requests something from the workspace now and then, with an access token.
+// Its request waits while the workspace wakes.
 func (v *visitor) program(ctx context.Context) {
 	p := v.companion("a program")
 	p.http = newHTTPClient(nil)
@@ -108,7 +108,7 @@ func (v *visitor) program(ctx context.Context) {
 	}
 }
 
-// companion is a second actor for the same user, with its own random choices, which depend on its name.
+// companion returns a second actor for the same user. It makes its own random choices, which depend on its name.
 func (v *visitor) companion(what string) *visitor {
 	name, hash := what+" of "+v.name, fnv.New64()
 	_, _ = io.WriteString(hash, name)
@@ -157,8 +157,8 @@ func (v *visitor) follow(ctx context.Context, last *string) {
 	}
 }
 
-// keep is the day of a user with many sleeping workspaces, who lists them, renames them, makes some and deletes some.
-// names are the user's workspaces, by id.
+// keep is the day of a user who has many sleeping workspaces: the user lists and renames them, creates new ones and
+// deletes some. names contains the names of the user's workspaces, by id.
 func (v *visitor) keep(ctx context.Context, names map[string]string) {
 	for v.pause(ctx, 0, 5*time.Second); ctx.Err() == nil; v.pause(ctx, 2*time.Second, 10*time.Second) {
 		switch id := anyKey(v, names); {
@@ -184,7 +184,8 @@ func (v *visitor) keep(ctx context.Context, names map[string]string) {
 	}
 }
 
-// doubt records that the user left before the answer came: either state is right.
+// doubt records that the user left before the answer to a change came. The workspace may be in the state before or
+// after the change.
 func (v *visitor) doubt(names map[string]string, id string) {
 	delete(names, id)
 	v.s.doubted.Store(id, true)
@@ -231,7 +232,7 @@ func (v *visitor) signIn(ctx context.Context) bool {
 	return ok
 }
 
-// phases are those of a user's workspaces, by id, with their names.
+// phases returns the phases and the names of the user's workspaces, by id.
 func (v *visitor) phases(ctx context.Context) (phases, names map[string]string, ok bool) {
 	phases, names = map[string]string{}, map[string]string{}
 	for cursor := ""; ; {

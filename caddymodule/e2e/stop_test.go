@@ -45,7 +45,7 @@ func TestStop(t *testing.T) {
 		t.Fatalf("the event stream: %v %v", stream, err)
 	}
 	defer stream.Body.Close()
-	// The engine is silent, so that the workspace is still starting at the stop.
+	// The engine does not answer, so that the workspace is still starting when the process is told to stop.
 	engine.Hang(true)
 	held := make(chan int, 1)
 	go func() {
@@ -107,7 +107,8 @@ func TestTwoProcessesShareThePort(t *testing.T) {
 			default:
 			}
 			res, err := client.Get(base)
-			// A reset shows as one error or the other, depending on whether reading or writing notices it first.
+			// A reset connection causes one of these two errors, depending on whether reading or writing notices it
+			// first.
 			if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 				continue
 			}

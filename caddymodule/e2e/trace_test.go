@@ -48,8 +48,8 @@ func (in *installation) traced(t *testing.T, to *collector.Collector) *installat
 	return &second
 }
 
-// oneTrace checks that the request that has woken an archived workspace is one trace, a tree over both processes and
-// the storage job, and that lines of both logs have its id.
+// oneTrace checks the trace of a request that has woken an archived workspace. All spans, from both processes and the
+// storage job, are one tree. Lines in the logs of both processes have the id of the trace.
 func oneTrace(t *testing.T, to *collector.Collector, id string, leader, serves *installation) {
 	t.Helper()
 	var all []collector.Span

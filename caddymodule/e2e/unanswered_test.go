@@ -35,8 +35,8 @@ func TestQuestionsWithoutAnAnswerAreAskedAgain(t *testing.T) {
 	b.resumes(in, me)
 }
 
-// resumes checks that, after a restart of the server, an open dashboard shows the changes since then, and that it got
-// only those and not the whole list.
+// resumes restarts the server while a dashboard is open. It checks that the dashboard shows the changes that it missed,
+// and that the server sent it only these changes and not the whole list.
 func (b *tab) resumes(in *installation, me *user) {
 	b.t.Helper()
 	for _, name := range []string{"stays", "goes"} {
@@ -63,15 +63,15 @@ func (b *tab) resumes(in *installation, me *user) {
 		chromedp.WaitVisible(chromedp.CSS(`[data-name=stays]`)))
 	mu.Lock()
 	defer mu.Unlock()
-	// A whole list has no deletion in it, and ends with a heartbeat.
+	// If the server had sent the whole list, there would be no deletion in it, and a heartbeat at its end.
 	missed := told[:max(slices.Index(told, "resumed"), 0)]
 	if !slices.Contains(missed, "workspace_deleted") || slices.Contains(missed, "heartbeat") {
 		b.t.Errorf("it was told %v, want what was missed and that the stream goes on", told)
 	}
 }
 
-// losesFirst lets the first request to each address of the pattern end without an answer. The returned function
-// counts the requests so far to addresses that contain a text.
+// losesFirst makes the first request to each address that matches the pattern fail without an answer. The returned
+// function returns how many requests there have been so far to addresses that contain part.
 func (b *tab) losesFirst(pattern string) (asked func(part string) int) {
 	b.t.Helper()
 	var mu sync.Mutex

@@ -43,8 +43,9 @@ func (b *tab) comesTo(address string) {
 	})
 }
 
-// TestOneAddressFromArchivedToRunning: the address that a person has opened becomes the workspace, with its query and
-// its fragment, through sign-in, ticket and wake page, with and without scripts.
+// TestOneAddressFromArchivedToRunning: a person opens the address of an archived workspace, with a query and a
+// fragment. After the sign-in, the ticket and the wake page, the same address shows the workspace, with and without
+// scripts.
 func TestOneAddressFromArchivedToRunning(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
@@ -84,8 +85,8 @@ func TestOneAddressFromArchivedToRunning(t *testing.T) {
 	b.comesTo(address)
 }
 
-// TestWakePage: the page lists only the stages of this particular wake-up. It is in the language that was chosen on the
-// dashboard, even on a workspace's own host.
+// TestWakePage: the page lists only the stages of this particular wake-up. The page is in the language that was chosen
+// on the dashboard, even on a workspace's own host.
 func TestWakePage(t *testing.T) {
 	t.Parallel()
 	in := install(t)
@@ -121,8 +122,8 @@ func TestWakePage(t *testing.T) {
 	me.awaitPhase(t, w.ID, "RUNNING")
 }
 
-// TestLimitPage: at the limit one click puts the running workspace to sleep and opens the wanted one at its whole
-// address. It works in both modes, and without scripts.
+// TestLimitPage: a user at the limit opens another workspace. One click puts the running workspace to sleep and opens
+// the wanted workspace at the complete address. It works in both modes, and without scripts.
 func TestLimitPage(t *testing.T) {
 	t.Parallel()
 	in := install(t, "LIMITS_MAX_RUNNING_PER_USER=1", "CODEHUB_WORKSPACE_URL=path") // where both addresses serve browsers
@@ -165,7 +166,7 @@ func TestLimitPage(t *testing.T) {
 		me.setDesiredState(t, running.ID, "RUNNING")
 		me.awaitPhase(t, running.ID, "RUNNING")
 	}
-	// When the API refuses a start, its answer names the way out.
+	// When the API refuses a start, its answer says what the user can do.
 	var problem struct {
 		Running []struct{ ID, Name string } `json:"running"`
 	}

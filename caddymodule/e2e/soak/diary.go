@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Diary is what a user has written into one home: lines of a file, and files of their own. It is
-// safe for concurrent use.
+// Diary records what a user has written into one home: the lines of one file, and other whole files. It is safe for
+// concurrent use.
 type Diary struct {
 	mu    sync.Mutex
 	lines []string // in the order in which they were typed
@@ -36,7 +36,7 @@ func (d *Diary) Written(line string) {
 	d.acked[line] = true
 }
 
-// WrittenFile records that the workspace has acknowledged a file with that sum.
+// WrittenFile records that the workspace has acknowledged a file with that checksum.
 func (d *Diary) WrittenFile(name, sum string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,10 +57,10 @@ func (d *Diary) Acknowledged() int {
 	return len(d.acked) + len(d.files)
 }
 
-// Check compares the file of lines, and the sums of the other files, with the acknowledged ones. Every acknowledged
-// line is there once, in the order of typing. A line that was typed and not acknowledged may be there once, too, at
-// any place after the lines before its connection broke, because it may have waited in a connection. Nothing else is
-// there.
+// Check compares the file with the lines, and the checksums of the other files, with what the workspace has
+// acknowledged. Every acknowledged line is there once, in the order of typing. A line that was typed but not
+// acknowledged may be there once, too. It may come later than its turn, but not before the lines that were typed before
+// its connection broke, because it may have been delayed in the connection. Nothing else is there.
 func (d *Diary) Check(content string, sums map[string]string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

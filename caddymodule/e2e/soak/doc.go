@@ -1,5 +1,6 @@
-// Package soak judges a long run under load: its measurements, its leftovers, and the files that users wrote. It is
-// pure, so that its own tests can plant the faults that it must find.
+// Package soak judges a long run under load, by its measurements, by what it leaves behind, and by the files that its
+// users wrote. It does no input or output, so that its own tests can give it measurements with the faults that it must
+// find.
 //
 // It owns the rules of that judgement and the page that shows them. The tests in package e2e make the load and
 // measure. Programs must not import it.

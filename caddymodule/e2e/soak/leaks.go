@@ -14,8 +14,8 @@ import (
 // "rows workspaces".
 type Snapshot map[string]float64
 
-// Allowance is how much the names of a pattern may grow between two snapshots at equal load. The first matching one
-// counts.
+// Allowance is how much the values whose names match a pattern may grow between two snapshots at equal load. The first
+// matching one counts.
 type Allowance struct {
 	Name *regexp.Regexp
 	// More is how many more there may be; Any says that any number is right.
@@ -25,8 +25,8 @@ type Allowance struct {
 	Less bool
 }
 
-// Leaks compares a snapshot with an earlier one, and names everything that has grown by more than its allowance.
-// Names without an allowance may not grow at all. A name that one snapshot lacks counts as 0 there.
+// Leaks compares a snapshot with an earlier one, and names every value that has grown by more than its allowance. Names
+// without an allowance may not grow at all. A name that one snapshot lacks counts as 0 there.
 func Leaks(before, after Snapshot, allowed []Allowance) (leaks []string) {
 	names := maps.Clone(after)
 	maps.Copy(names, before)
@@ -42,11 +42,11 @@ func Leaks(before, after Snapshot, allowed []Allowance) (leaks []string) {
 	return leaks
 }
 
-// goroutine begins a group of goroutines with the same stack in a profile of debug=1.
+// goroutine matches the first line of a group of goroutines with the same stack, in a profile with debug=1.
 var goroutine = regexp.MustCompile(`^(\d+) @`)
 
-// Goroutines reads a profile of goroutines, as pprof writes it with debug=1. It counts them by the innermost function
-// of this repository, or else by their first function.
+// Goroutines reads a profile of goroutines, as pprof writes it with debug=1. It counts the goroutines by the innermost
+// function of this repository in their stack. A goroutine without one is counted by its first function.
 func Goroutines(profile string) map[string]int {
 	all := map[string]int{}
 	count, name, own := 0, "", false
@@ -75,7 +75,7 @@ func Goroutines(profile string) map[string]int {
 	return all
 }
 
-// Grown lists how much the groups of goroutines have grown, the largest first.
+// Grown lists by how much the groups of goroutines have grown, beginning with the largest growth.
 func Grown(before, after map[string]int) (grown []string) {
 	names := slices.SortedFunc(maps.Keys(after), func(a, b string) int {
 		return (after[b] - before[b]) - (after[a] - before[a])

@@ -15,12 +15,12 @@ import (
 type Fault struct {
 	At     time.Time
 	Server string
-	// The kind of the fault, such as SIGKILL, and how long it lasted until the server was repaired.
+	// What is the kind of the fault, such as SIGKILL. Lasts is how long it lasted until the server was repaired.
 	What  string
 	Lasts time.Duration
 }
 
-// String is the fault's text in the log and at the marks of the plots.
+// String returns the text for the fault in the log and beside its mark in the plots.
 func (f Fault) String() string {
 	if f.Lasts == 0 {
 		return f.What + " " + f.Server
@@ -45,8 +45,8 @@ type Report struct {
 	Recorder *Recorder
 }
 
-// Plots are the pictures of a report, in their order. Each shows all lines whose names begin
-// with one of the prefixes.
+// Plots are the pictures of a report, in their order. Each plot shows all lines whose names begin with one of its
+// prefixes.
 var plots = []struct {
 	title    string
 	prefixes []string

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Planned is a fault, and how long after the first possible moment it begins.
+// Planned is a fault that is going to happen. After is how long after the beginning of the faults it begins.
 type Planned struct {
 	After  time.Duration
 	Server string
@@ -13,7 +13,7 @@ type Planned struct {
 	Lasts  time.Duration
 }
 
-// Target is a server, or several of a kind, with its possible faults.
+// Target is a server, or a group of servers of the same kind, with the faults that it may have.
 type Target struct {
 	Name string
 	// Whats are its possible faults, such as [Kill].
@@ -36,12 +36,12 @@ const (
 	lastsLeast, lastsMost = 200 * time.Millisecond, 5 * time.Second
 	lastsLong             = 15 * time.Second
 	longOnesIn            = 8
-	// rest is how long a server has after one fault before its next one.
+	// rest is how long a server is left alone after one fault before its next one begins.
 	rest = 2 * time.Second
 )
 
-// Schedule chooses faults for that long. Every target has its turn before any target has another one, and a target has
-// one fault at a time.
+// Schedule chooses faults for that long. Every target gets one fault before any target gets another one. A target never
+// has two faults at the same time.
 func Schedule(r *rand.Rand, d time.Duration, targets []Target) (all []Planned) {
 	free := make(map[string]time.Duration)
 	var turns []Target

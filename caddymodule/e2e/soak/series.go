@@ -44,7 +44,7 @@ func (r *Recorder) Count(name string) {
 	r.totals[name]++
 }
 
-// Total is the sum of all counts whose names have that prefix.
+// Total returns the sum of all counts whose names begin with the prefix.
 func (r *Recorder) Total(prefix string) (sum float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +70,8 @@ func (r *Recorder) Took(name string, now time.Time, d time.Duration) {
 	r.times[name] = append(r.times[name], timed{r.At(now), d.Seconds()})
 }
 
-// Tick turns the counts since the last tick into values per second, given how long ago that tick was. A name that was
-// counted once is drawn from then on, even where it is 0.
+// Tick turns the counts since the last tick into values per second. since is how long ago the last tick was. Once a
+// name has been counted, its line continues, even while its value is 0.
 func (r *Recorder) Tick(now time.Time, since time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,8 @@ func (r *Recorder) Names() []string {
 	return slices.Sorted(maps.Keys(r.lines))
 }
 
-// Percentile returns that percentile, such as 0.99, of all durations of a name in seconds, and their number.
+// Percentile returns a percentile, such as 0.99, of all durations recorded under a name, in seconds, and the number of
+// these durations.
 func (r *Recorder) Percentile(name string, part float64) (seconds float64, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,13 +130,13 @@ func percentile(all []timed, part float64) float64 {
 	return values[min(len(values)-1, int(part*float64(len(values))))]
 }
 
-// Slope is how much Y grows per 1 of X: the median of the slopes between all pairs of points (Theil and Sen), which a
-// few outliers do not move. It is 0 for fewer than 3 points.
+// Slope returns how much Y grows while X grows by 1. It is the median of the slopes between all pairs of points (the
+// Theil–Sen estimator), so a few outliers do not change it. It is 0 for fewer than 3 points.
 func Slope(points []plot.Point) float64 {
 	if len(points) < 3 {
 		return 0
 	}
-	// The pairs of this many points are enough, and few enough for hours.
+	// This many points make enough pairs, and are few enough to compute them quickly even for a run of hours.
 	const most = 400
 	step := (len(points) + most - 1) / most
 	var slopes []float64
@@ -157,8 +158,8 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// Growth judges whether a value stayed flat: it returns how much it grew over the time of its points, and how much it
-// may grow: a share of its median, and no less than least.
+// Growth tells whether a value stayed flat. It returns by how much the value grew over the time of its points, and by
+// how much it may grow: by a share of its median, or by least if that is more.
 func Growth(points []plot.Point, share, least float64) (grew, may float64) {
 	if len(points) < 3 {
 		return 0, least

@@ -108,8 +108,8 @@ func TestDiary(t *testing.T) {
 	}
 }
 
-// TestGrowth: a leak of a hundredth a second is found below noise of a fifth, and a flat value with a few peaks is no
-// leak.
+// TestGrowth: a value that grows slowly but steadily is found to leak, even under noise of a fifth. A flat value with a
+// few peaks is not.
 func TestGrowth(t *testing.T) {
 	r := seed.Source(1)
 	var flat, grows []plot.Point
@@ -132,7 +132,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestReport: the page has every plot, every problem and every fault, with any content.
+// TestReport: the page contains every plot, every problem and every fault, whatever text they contain.
 func TestReport(t *testing.T) {
 	began := time.Now()
 	rec := NewRecorder(began)
@@ -170,7 +170,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestSchedule: the same seed gives the same faults, every target has some, and none has two at once.
+// TestSchedule: the same seed gives the same faults. Every target has some faults, and never two at the same time.
 func TestSchedule(t *testing.T) {
 	targets := []Target{{"a", []string{Kill, Stop}}, {"b", []string{Stop}}, {"c", []string{Crash}}}
 	plan := func(number uint64) []Planned { return Schedule(seed.Source(number), 5*time.Minute, targets) }
