@@ -59,8 +59,8 @@ func TestSignInReturnsToThisHostOnly(t *testing.T) {
 	}
 }
 
-// Every asset that the pages name exists and is cached forever. Nothing comes from other hosts or is
-// inline, which the policy would forbid, except the one script that the policy names.
+// Every asset that the pages name exists and is cached forever. Nothing comes from other hosts, and nothing is inline
+// except the one script that the policy allows.
 func TestPagesAndAssetsFitTogether(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -166,8 +166,8 @@ func TestPagesWhilePostgreSQLIsAway(t *testing.T) {
 	forgotten.Do("GET", "/api/v1/auth/session", nil).Problem(t, 503, "unavailable")
 }
 
-// An outage of the database and its end are logged once each, however many requests are affected. Answers from memory
-// in the meantime do not count as its end.
+// An outage of the database and its end are logged once each, however many requests are affected. Requests that are
+// answered from memory during the outage do not count as its end.
 func TestAnOutageOfTheDatabaseIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	in := newHarness(t, func(o *api.Options) { o.Logger = zap.New(core) })

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestNoTokenDecidesWhoSignsIn sends each request that may change something with an administrator's token of every
-// scope (SPEC 11). Requests that would decide who can sign in are refused, change nothing and are in the audit; the
-// others pass. A new route needs a new row.
+// TestNoTokenDecidesWhoSignsIn sends every request that may change something, with an administrator's token that has
+// all scopes (SPEC 11). The requests that would decide who can sign in are refused, change nothing, and appear in the
+// audit. All other requests are allowed. A new route needs a new row.
 func TestNoTokenDecidesWhoSignsIn(t *testing.T) {
 	in := newHarness(t,
 		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),

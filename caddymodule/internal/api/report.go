@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Usage is how long workspaces were in each phase (SPEC 14). *usage.Store implements it.
+// Usage reports how long workspaces were in each phase (SPEC 14). *usage.Store implements it.
 type Usage interface {
 	Report(ctx context.Context, from, to time.Time, user string) (usage.Report, error)
 	Now(ctx context.Context) (time.Time, error)
@@ -21,8 +21,8 @@ type Usage interface {
 // ownReport is GET /report?from&to: how long the user's own workspaces were awake, asleep and archived.
 func (c *call) ownReport() error { return c.report(c.user.ID) }
 
-// allReport is GET /admin/report?from&to&user, for administrators: the same for all workspaces, or those of one
-// user.
+// allReport is GET /admin/report?from&to&user, for administrators: the same report for all workspaces, or for the
+// workspaces of one user.
 func (c *call) allReport() error {
 	user := c.r.URL.Query().Get("user")
 	if !postgres.Takes(user) {

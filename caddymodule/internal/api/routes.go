@@ -88,7 +88,7 @@ func (h *Handler) routes() *http.ServeMux {
 		web.SwitchLanguage(&at, w, r)
 		return nil
 	}))
-	// ServeMux prefers patterns with a method, so these get only the other methods.
+	// ServeMux prefers patterns with a method, so these patterns get only requests with other methods.
 	for path, methods := range offered {
 		if strings.HasSuffix(recoverAll, path) {
 			continue // the other methods are those of a workspace's path
@@ -117,7 +117,7 @@ type Route struct {
 	handle    func(*call) error
 }
 
-// guards are the exceptions of a route from the requirements that all routes have.
+// guards are the requirements that do not apply to a route, although they apply to most routes.
 type guards int
 
 const (
@@ -270,9 +270,9 @@ func (c *call) refused(ctx context.Context, err error) *problem.Problem {
 	return p
 }
 
-// admit refuses all requests in a process that must not serve, and requests of other origins and to other hosts. It
-// waits for a coordinator that is starting. A personal access token needs the route's scope even on a route without
-// signedIn.
+// admit refuses all requests in a process that must no longer serve. It also refuses requests from pages of other
+// origins, and requests to hosts other than the main site's. It waits for a coordinator that is starting. A personal
+// access token needs the route's scope even on a route without signedIn.
 func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		if older := c.Refused(); older != nil {
@@ -292,8 +292,8 @@ func admit(scope auth.Scope, handle func(*call) error) func(*call) error {
 	}
 }
 
-// withTimeout ends a request that waits longer than a statement may take. Recovery routes also call other servers,
-// each with its own timeout, and an event stream never ends.
+// withTimeout ends a request that waits longer than a statement may take. It is not used for recovery routes, which
+// also call other servers with timeouts of their own, and for event streams, which never end.
 func withTimeout(handle func(*call) error) func(*call) error {
 	return func(c *call) error {
 		ctx, cancel := context.WithTimeout(c.r.Context(), c.DatabaseTimeout)
@@ -332,12 +332,13 @@ func withID(handle func(*call) error) func(*call) error {
 	}
 }
 
-// actor is the user for whom the service acts, with the workspace revisions that If-Match allows.
+// actor returns the user for whom the service acts, together with the workspace revisions that If-Match allows.
 func (c *call) actor() service.Actor {
 	return service.Actor{UserID: c.user.ID, Admin: c.user.Admin(), Through: c.through()}.If(c.ifMatch())
 }
 
-// self is the user without an administrator's rights: lists and event streams contain only the user's own workspaces.
+// self returns the user without an administrator's rights, because lists and event streams contain only the user's own
+// workspaces.
 func (c *call) self() service.Actor { return service.Actor{UserID: c.user.ID, Through: c.through()} }
 
 // through is the cause of a change in the history.

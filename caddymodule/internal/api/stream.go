@@ -23,8 +23,8 @@ import (
 // that does not read for that long is dropped.
 const streamWriteTimeout = 30 * time.Second
 
-// maxStreams is how many event streams a session may have open: one per dashboard tab, and some
-// lost ones that are not noticed yet. Each uses memory here and queries the database.
+// maxStreams is how many event streams a session may have open: one per dashboard tab, and a few whose loss the server
+// has not noticed yet. Each uses memory here and queries the database.
 const maxStreams = 64
 
 // streamPage is how many workspaces a stream reads and holds in memory at a time.
@@ -39,7 +39,7 @@ type streams struct {
 	open map[string]int
 }
 
-// take counts one more for the session or user, or reports false if the maximum is reached.
+// take counts one more open thing for the session or user. It reports false if the maximum is reached already.
 func (s *streams) take(session string, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ const (
 	resumed   = "resumed"
 )
 
-// anew is the id of the events of a whole list: a client that has not received all of it starts
-// over.
+// anew is the id of the events that make up a whole list. A client that loses its connection before the end of the list
+// gets the list from the beginning.
 const anew = "0"
 
 // stream is one open event stream.
@@ -135,7 +135,7 @@ func (c *call) events() error {
 		err = s.follow(changes)
 	}
 	if errors.Is(err, auth.ErrNoSession) {
-		// End has made writes impossible: let the client see a regular end.
+		// End has made writes impossible. They are possible again from here on, so that the client sees a regular end.
 		s.binding.Detach()
 		_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
 	}
@@ -155,8 +155,9 @@ func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 // reader reads workspaces page by page; the one after the last is empty.
 type reader func() ([]workspace.Workspace, error)
 
-// begin finds the events that the client of an earlier stream missed, by the id of its last event: the
-// changes since then, or the whole list if the id is unknown here. After them the client is up to date.
+// begin finds the events that the client has missed since its earlier stream. last is the id of the last event that the
+// client received. The missed events are the changes since then, or the whole list if the id is unknown here. After
+// these events the client is up to date.
 func (s *stream) begin(last string) (next reader, now store.Position, err error) {
 	ctx, cancel := context.WithTimeout(s.r.Context(), s.DatabaseTimeout)
 	defer cancel()
@@ -175,8 +176,8 @@ func (s *stream) begin(last string) (next reader, now store.Position, err error)
 	return s.since(before), now, nil
 }
 
-// origin identifies where the id of an event is valid: in streams of the same database, for the same user, with the
-// same form of the workspaces.
+// origin identifies the streams in which the id of an event is valid. They read the same database, belong to the same
+// user, and send workspaces in the same form.
 func (s *stream) origin(p store.Position) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %+v", p.Origin, s.user.ID, s.view("")))
 	return fmt.Sprintf("%x", sum[:8])
@@ -286,7 +287,7 @@ func (s *stream) follow(changes <-chan events.Change) error {
 	}
 }
 
-// changed sends the workspaces that c and the changes queued behind it concern. Several changes of
+// changed sends the workspaces that have changed according to c and to the changes queued behind c. Several changes of
 // one workspace become one event, because its current state is sent.
 func (s *stream) changed(c events.Change, more <-chan events.Change) error {
 	passed := s.Hub.Position()
@@ -341,8 +342,9 @@ func (s *stream) one(c events.Change) error {
 	return s.event("workspace_updated", data)
 }
 
-// again reads a workspace and sends it. The change may be older than the client's state: if a deletion were passed on
-// unchanged, a client that disconnects before the next event would lack a workspace that has been undeleted.
+// again reads a workspace and sends it. The change that caused this may be older than the client's state. Suppose that
+// a workspace was deleted and then undeleted. If the deletion were passed on, a client that disconnects before the next
+// event would lack the workspace.
 func (s *stream) again(id workspace.ID) error {
 	present, err := s.several([]workspace.ID{id})
 	if err != nil {
@@ -354,8 +356,7 @@ func (s *stream) again(id workspace.ID) error {
 	return s.sendOne(present[0])
 }
 
-// several reads workspaces. It ignores the end of the client, because other streams wait for the
-// same result.
+// several reads workspaces. It continues when the client disconnects, because other streams wait for the same result.
 func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.r.Context()), s.DatabaseTimeout)
 	defer cancel()
@@ -366,8 +367,8 @@ func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	return present, nil
 }
 
-// resync sends what the client may have missed because events were lost. If only the whole list would help, the stream
-// ends: a reconnecting client can handle the list.
+// resync sends what the client may have missed because events were lost. If the client needs the whole list, the stream
+// ends, because the client handles a new list only after it reconnects.
 func (s *stream) resync() error {
 	next, now, err := s.begin(s.id)
 	if err != nil {

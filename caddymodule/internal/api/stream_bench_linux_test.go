@@ -36,7 +36,8 @@ const (
 // benchClientsEnv holds the input of the client process.
 const benchClientsEnv = "CODEHUB_BENCH_EVENT_CLIENTS"
 
-// benchClients is this input: the server's address, and for each session the number of its streams.
+// benchClients is the input of the client process: the server's address, the sessions, and the number of streams that
+// each session opens.
 type benchClients struct {
 	Address  string
 	Sessions []string
@@ -130,7 +131,7 @@ type benchProcess struct {
 	stdout *bufio.Reader
 }
 
-// startBenchClients starts it, and returns when all clients have the current list.
+// startBenchClients starts the client process, and returns when all clients have received the current list.
 func startBenchClients(b *testing.B, told benchClients) *benchProcess {
 	b.Helper()
 	text, err := json.Marshal(told)
@@ -158,7 +159,7 @@ func startBenchClients(b *testing.B, told benchClients) *benchProcess {
 	return p
 }
 
-// stop ends the clients and returns the sorted latencies of the changes.
+// stop ends the client process and returns the latencies with which changes arrived there, sorted.
 func (p *benchProcess) stop(b *testing.B) (all []time.Duration) {
 	b.Helper()
 	_ = p.stdin.Close()

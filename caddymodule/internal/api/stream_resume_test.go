@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// told reads up to the event that ends the catch-up, and returns the events before it, keyed by the id of the
-// workspace.
+// told reads the stream until the client is up to date. It returns the event that says so, and the events before that
+// one, keyed by the id of the workspace.
 func (r *eventReader) told() (before map[any]string, end event) {
 	r.t.Helper()
 	before = make(map[any]string)
@@ -42,8 +42,8 @@ func (r *eventReader) told() (before map[any]string, end event) {
 	}
 }
 
-// settle waits until all writes precede every open transaction, including those of other tests. Otherwise
-// they would be sent again.
+// settle waits until no transaction is open that began before the last write, not even one of another test. Otherwise a
+// resumed stream would send the writes again.
 func (in *harness) settle() {
 	in.t.Helper()
 	wait.Until(in.t, "no transaction of before is open", func() (settled bool) {
@@ -90,7 +90,7 @@ func TestAStreamGoesOnWhereAnotherHasEnded(t *testing.T) {
 	}
 }
 
-// An id that is not known to be this user's on this database gets the whole list.
+// A client whose last event id does not belong to this user and this database gets the whole list.
 func TestAnIDThatIsNotKnownGetsTheWholeList(t *testing.T) {
 	in, elsewhere := newHarness(t), newSerialHarness(t)
 	ann, bob := in.signedIn("ann"), in.signedIn("bob")
@@ -112,15 +112,14 @@ func TestAnIDThatIsNotKnownGetsTheWholeList(t *testing.T) {
 	if list, end := openStream(t, ann, "Last-Event-ID: "+mine.id).told(); len(list) != 0 || end.name != "resumed" {
 		t.Errorf("her own id: %v, %v", list, end)
 	}
-	// After a backup was restored into this server, the same transaction ids mean other
-	// transactions.
+	// After a backup has been restored into this server, the same transaction ids stand for other transactions.
 	in.exec("VACUUM FULL workspaces") // as a restore does, this writes another file
 	if list, end := openStream(t, ann, "Last-Event-ID: "+mine.id).told(); len(list) != 1 || end.name != "heartbeat" {
 		t.Errorf("in a restored database: %v, %v", list, end)
 	}
 }
 
-// A transaction begins before the stream, and commits after it was cut.
+// A transaction begins before the stream begins, and commits after the stream has been cut.
 func TestATransactionThatIsOpenMeanwhileIsNotMissed(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -145,7 +144,7 @@ func TestATransactionThatIsOpenMeanwhileIsNotMissed(t *testing.T) {
 	}
 }
 
-// A feed may read a row before the stream reads the list, and pass it on afterwards.
+// A feed may read a row first; then the stream reads and sends the list; and only then does the feed pass its row on.
 func TestAChangeThatIsOlderThanTheListDoesNotUndoIt(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -177,7 +176,8 @@ func TestAChangeThatIsOlderThanTheListDoesNotUndoIt(t *testing.T) {
 	}
 }
 
-// follower is a client that is disconnected at any byte and reconnects to any of several processes.
+// follower is a client that may be disconnected after any byte, and that reconnects to a random one of several
+// processes.
 type follower struct {
 	t          *testing.T
 	random     *rand.Rand
@@ -187,8 +187,8 @@ type follower struct {
 	resumed    int // streams that resumed
 }
 
-// follow reads one stream, up to the given numbers of bytes and events; without a limit, at least up to its first sign
-// of life.
+// follow reads one stream until one of the limits is reached: a number of bytes, or a number of events. Without a limit
+// it reads at least up to the first sign that the stream works.
 func (f *follower) follow(bytes int64, events int) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), wait.Timeout)
@@ -316,7 +316,7 @@ func TestAClientThatIsCutKnowsEverything(t *testing.T) {
 	t.Logf("%d streams went on from another, %d workspaces in the end", f.resumed, len(want))
 }
 
-// smallBuffers makes the kernel buffer little for clients that do not read.
+// smallBuffers limits how much the kernel buffers for a client that does not read.
 type smallBuffers struct{ net.Listener }
 
 func (l smallBuffers) Accept() (net.Conn, error) {

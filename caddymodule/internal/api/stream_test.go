@@ -236,8 +236,8 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
 	in.hub.Reset(0)
-	// The two events may come in either order: a late notification of the workspace's creation may show its deletion
-	// before the current list does.
+	// The two events may come in either order. The notification that the workspace was created may arrive late; the
+	// workspace is then found to be deleted, and the client learns this before the current list.
 	for renamed, gone := false, false; !renamed || !gone; {
 		e, ok := s.next()
 		if !ok {
@@ -261,7 +261,7 @@ func TestEventsShowTheDesiredState(t *testing.T) {
 	s.until("workspace_updated", map[string]any{"id": w["id"], "desired_state": "STANDBY"})
 }
 
-// A HEAD request learns that the stream exists, and keeps no connection open.
+// A HEAD request shows that the stream exists, and keeps no connection open.
 func TestEventsAnswerHEAD(t *testing.T) {
 	in := newHarness(t)
 	a := in.signedIn("ann").Do("HEAD", "/api/v1/events", nil)
@@ -270,7 +270,7 @@ func TestEventsAnswerHEAD(t *testing.T) {
 	}
 }
 
-// The progress of a storage job is an event, with the same object as elsewhere.
+// The progress of a storage job is sent as an event. The object in it is the same as in other answers.
 func TestEventsShowProgress(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

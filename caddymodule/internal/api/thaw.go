@@ -26,8 +26,9 @@ func (c *call) thaw(w workspace.Workspace, a service.Actor) error {
 	return c.Service.SetDesired(ctx, a, c.id, workspace.DesiredRunning)
 }
 
-// thawing returns a function to call each time the container is found to be still frozen. The function waits for a
-// moment, and returns the refusal if a person has paused the container, or if the container does not resume in time.
+// thawing returns a function that the caller calls each time it finds the container still frozen. The function waits
+// for a moment. It returns an error for the client if a person has paused the container, or if the container does not
+// resume in time.
 func (c *call) thawing(ctx context.Context) func() error {
 	var late <-chan time.Time
 	return func() error {

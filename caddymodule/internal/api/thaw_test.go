@@ -21,7 +21,7 @@ func (in *harness) dozes(w map[string]any) {
 	in.freezes(w)
 }
 
-// freezes writes what the controller writes after it has seen a workspace's container frozen.
+// freezes writes the same condition as the controller does when it finds that a workspace's container is frozen.
 func (in *harness) freezes(w map[string]any) {
 	in.t.Helper()
 	in.exec(`UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, w["id"])

@@ -79,8 +79,8 @@ func TestTokensOverTheAPI(t *testing.T) {
 	}
 }
 
-// Every route of the API has a scope, and a token without it gets nothing: nothing from the database, and nothing
-// through a cookie in the same request.
+// Every route of the API has a scope. The request of a token without this scope reads nothing from the database, and a
+// cookie in the same request gives it no rights either.
 func TestEveryRouteNeedsItsScope(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")
@@ -187,8 +187,8 @@ func TestATokenCountsAlone(t *testing.T) {
 	}
 }
 
-// A browser adds no token by itself, so a request with one is not forged. Before a browser sends a
-// token to another origin, it asks for permission and gets none.
+// A browser adds no token by itself, so a request with a token cannot have been forged by a page of another origin.
+// Before a browser sends a token to another origin, it asks for permission and gets none.
 func TestTokensNeedNoOrigin(t *testing.T) {
 	in := newHarness(t)
 	ann, anyone := in.signedIn("ann"), in.anyone()

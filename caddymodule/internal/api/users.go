@@ -70,8 +70,7 @@ func (c *call) sendUser(status int, id string) error {
 	return sendJSON(c.w, status, v1.AccountOf(account))
 }
 
-// limitField is a limit in a request's body that may be missing, null or given. Null means the
-// general limit.
+// limitField is a limit in a request's body. It may be missing, null, or a number. Null means the general limit.
 type limitField struct{ value *int }
 
 // UnmarshalJSON is called when the field is present, even if it is null.

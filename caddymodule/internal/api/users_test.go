@@ -174,7 +174,8 @@ func TestAdministratorsChangeUsers(t *testing.T) {
 	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {
 		admin.Do("PATCH", own, body).Problem(t, 409, "own-account")
 	}
-	// Another administrator has just demoted this one, whose session is still in memory.
+	// Another administrator has just demoted this administrator, but this process still has the old role in memory with
+	// the session.
 	change(map[string]any{"role": "admin"})
 	in.exec(`UPDATE users SET role = 'user' WHERE username = 'admin'`)
 	for _, body := range []map[string]any{{"disabled": true}, {"role": "user"}} {

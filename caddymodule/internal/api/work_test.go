@@ -50,8 +50,8 @@ func TestKeepAwake(t *testing.T) {
 	ann.Do("POST", path, `{"hours": 1}`).Problem(t, 404, "not-found")
 }
 
-// A workspace in ERROR can be put to sleep, so that it does not start after its recovery and does
-// not count against the limit.
+// A workspace in ERROR can be put to sleep. It then does not start after its recovery, and does not count against the
+// limit.
 func TestAWorkspaceInErrorCanBePutToSleep(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

@@ -32,8 +32,8 @@ var icon []byte
 type Brand struct {
 	// Name appears in titles and headers.
 	Name string
-	// IconPath is where the main site serves the logo. IconURL is a data URL with the logo itself, for the pages of
-	// workspaces, which have other origins.
+	// IconPath is where the main site serves the logo. IconURL is a data URL that contains the logo. The pages of
+	// workspaces use it, because they have other origins than the main site.
 	IconPath string
 	IconURL  template.URL
 	// Style overrides the color of the pages. The main site serves it at StylePath. Both are empty for the product's
@@ -60,7 +60,8 @@ var own = func() *Brand {
 }()
 
 // New returns a brand with a name, the content of a logo, and a color. Whichever of these is empty is replaced with the
-// product's own. An error names the kinds of logo, or the form of a color, that are possible.
+// product's own. If the logo or the color is refused, the error says which kinds of logo are accepted, or how to write
+// a color.
 func New(name string, logo []byte, color string) (*Brand, error) {
 	b := &Brand{Name: name, assets: make(map[string]asset)}
 	if name == "" {

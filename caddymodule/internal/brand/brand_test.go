@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestEveryColorCanBeRead checks for every color that the contrast reaches WCAG AA in both themes: of text in the
-// color, of text on the color, and of other text on its soft shade. It also checks that the style sheets have the
-// variables.
+// TestEveryColorCanBeRead checks, for every color and in both themes, that the contrast reaches WCAG AA for text in the
+// color, for text on the color, and for other text on the color's soft shade. It also checks that the style sheets have
+// the variables.
 func TestEveryColorCanBeRead(t *testing.T) {
 	texts := map[bool][]color{ // other text on the soft shade
 		false: {must("1a212c"), must("566172")}, true: {must("e8ecf2"), must("a3afbf")},
@@ -101,8 +101,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestALogoIsAnImage checks that the path contains a hash of the logo and is cached permanently, and that a logo that
-// is opened as a page runs no script.
+// TestALogoIsAnImage checks that the logo's path contains a hash of its content and may be cached permanently. It also
+// checks that a logo runs no script when it is opened as a page.
 func TestALogoIsAnImage(t *testing.T) {
 	b, err := New("Acme", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), "#aabbcc")
 	if err != nil {

@@ -61,7 +61,7 @@ func contrast(a, b color) float64 {
 // readable is the minimum contrast of text: level AA of WCAG 2, with some reserve for rounding.
 const readable = 4.55
 
-// theme is the environment of the color in one theme of the pages.
+// theme holds the other colors that one theme of the pages combines with the brand's color.
 type theme struct {
 	grounds []color // the backgrounds of text in the color
 	card    color   // the base of the soft shade
@@ -90,7 +90,8 @@ func must(s string) color {
 	return c
 }
 
-// shade is a color in one theme, the text on it, and a soft background for text in the color.
+// shade is what one theme derives from a color: the color itself, the color of text on it, and a soft background for
+// text in the color.
 type shade struct{ color, text, soft color }
 
 // shades are the shades for both themes.
@@ -123,7 +124,7 @@ func (s shade) readable(t theme) bool {
 	return true
 }
 
-// style overrides the variables of two style sheets: those of the dashboard and of the pages of workspaces.
+// style returns rules that override variables in two style sheets: the dashboard's, and the one of the gateway's pages.
 func (s shades) style() string {
 	return ":root{" + s.light.variables() + "}\n@media(prefers-color-scheme:dark){:root{" + s.dark.variables() + "}}\n"
 }

@@ -55,7 +55,7 @@ The exit code is 1 when nothing else was found than what is expected.`,
 	})
 }
 
-// accept replaces the recorded identity of r with the one that was found.
+// accept replaces the recorded identity of r with the identity that the coordinator found instead.
 func accept(ctx context.Context, s Servers, r store.Resource, yes bool) error {
 	all, err := s.Store.Identities(ctx)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// followEvery is the interval of --follow. latest is how late an entry may appear, because its transaction may take
-// that long.
+// followEvery is how often --follow reads new entries. latest is how long after its time an entry may appear, because
+// its transaction may take that long.
 const (
 	followEvery = 2 * time.Second
 	latest      = time.Minute
@@ -184,7 +184,7 @@ func (a *auditing) following(ctx context.Context, out io.Writer, from time.Time)
 	}
 }
 
-// printer returns functions that print an entry and that end the output.
+// printer returns two functions: one prints an entry, and the other ends the output.
 func (a *auditing) printer(out io.Writer) (print func(auditlog.Entry) error, end func() error) {
 	if a.json {
 		encoder := json.NewEncoder(out)

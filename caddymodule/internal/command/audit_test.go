@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestAuditIsFollowed checks that each new entry is printed once, oldest first, even if its transaction ends after that
-// of a later entry, until the command is interrupted.
+// TestAuditIsFollowed checks that the command prints each new entry once, oldest first, until it is interrupted. This
+// also holds for an entry whose transaction ends after the transaction of a later entry.
 func TestAuditIsFollowed(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, strings.NewReader(testPassword), "user", "add", "ann").Want(t, 0)
@@ -71,7 +71,8 @@ func TestAuditIsFollowed(t *testing.T) {
 		}
 		return e.Details.N, true
 	}
-	// The command prints entries that are newer than its first look at the clock, which the test cannot observe.
+	// The command prints entries that are newer than its start. The test cannot observe when the command has read the
+	// clock, so it adds entries until one is printed.
 	wait.For(t, "it follows", func() error {
 		exec(write, "first")
 		select {

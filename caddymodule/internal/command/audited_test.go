@@ -20,9 +20,9 @@ const (
 	server = "the server's API is in the audit"
 )
 
-// TestEveryCommandThatChangesSomethingIsInTheAudit runs the commands that change something at an installation's own
-// servers, on real ones, in an order in which each succeeds, and checks the new entries of the audit (SPEC 13). A new
-// command needs a new row.
+// TestEveryCommandThatChangesSomethingIsInTheAudit runs the commands that change something on an installation's own
+// servers, and checks the entries that each adds to the audit (SPEC 13). The servers are real, and the order is one in
+// which every command succeeds. A new command needs a new row.
 func TestEveryCommandThatChangesSomethingIsInTheAudit(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	w, broken, deleted := in.Workspace("one", ""), in.Workspace("broken", workspace.ReasonRetryExceeded), in.Workspace("gone", "")
@@ -139,7 +139,7 @@ func command(t *testing.T, words []string) *cobra.Command {
 	return cmd
 }
 
-// Rules can be removed without the database if a flag says so.
+// With the flag --no-audit, the firewall rules can be removed even if the database cannot be reached.
 func TestEgressRemoveWithoutADatabase(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	t.Setenv("CLI_TEST_DATABASE", "postgres://127.0.0.1:1/gone")

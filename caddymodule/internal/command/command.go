@@ -1,4 +1,4 @@
-// Package command is `caddy codehub`: the command line of an administrator, and of a person with an access token at a
+// Package command is `caddy codehub`: the command line for administrators, and for people who have an access token of a
 // running server (package remote). It reads the settings, opens the servers that they name, and talks to the person at
 // the terminal. It has the commands about users, leftovers and the installation itself. The coordinator's packages do
 // the work, by the same rules as in a serving process. It must not know Caddy's modules: the adapter passes in the
@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/version"
 )
 
-// New returns `caddy codehub` with its own commands and those in more. resolve gives them the settings of the
-// installation.
+// New returns `caddy codehub` with its own commands and those in more. The commands get the installation's settings
+// from resolve.
 func New(resolve Resolver, more ...func(Resolver) *cobra.Command) caddycmd.Command {
 	return caddycmd.Command{
 		Name:      "codehub",
@@ -70,7 +70,7 @@ func complete(cmd *cobra.Command, resolve Resolver, more []func(Resolver) *cobra
 		egressCommand(resolve), migrateCommand(), versionCommand(), healthCommand())
 }
 
-// migrateCommand is `migrate`. It does not use the API, which needs a schema that is up to date.
+// migrateCommand is `migrate`. It does not use the API, because the API needs a schema that is up to date.
 func migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "migrate", Short: "Brings the database's schema up to date",

@@ -58,7 +58,7 @@ func TestCommandAddsUsers(t *testing.T) {
 	if _, u := login(t, a, "ann", testPassword); u.Admin() {
 		t.Errorf("ann is %+v", u)
 	}
-	// A line may end as on Windows, or not at all; the input after it is not read.
+	// The line with the password may end with \r\n or without a line break. The input after this line is not read.
 	commandtest.Run(t, strings.NewReader(testPassword+"\r\nmore\n"), "user", "add", "root", "--admin").Want(t, 0, "Added root (admin).")
 	if _, u := login(t, a, "root", testPassword); !u.Admin() {
 		t.Errorf("root is %+v", u)
@@ -191,7 +191,7 @@ func TestCommandChoosesTheDatabase(t *testing.T) {
 	commandtest.Run(t, nil, "migrate", "--database", other).Want(t, 0)
 }
 
-// A possible password is never printed, even if the address is invalid.
+// The commands never print what may be a password, not even if the address that contains it is invalid.
 func TestCommandNeverPrintsThePassword(t *testing.T) {
 	server, err := url.Parse(devenv.PostgreSQL(t))
 	if err != nil {
@@ -269,8 +269,8 @@ func TestCommandHelp(t *testing.T) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "caddy codehub")
 		o := commandtest.Run(t, nil, append(strings.Fields(path), "--help")...)
 		o.Want(t, 0, cmd.Long, "Usage:", "Examples:")
-		// It works on the database, on the servers of a configuration, only through a server, or on
-		// nothing.
+		// Each command works in exactly one of four ways: on the database, on the servers of a configuration, only
+		// through a running server, or without any of these.
 		ways := 0
 		for _, way := range []bool{strings.Contains(o.Stdout, "--config "), strings.Contains(o.Stdout, "--database string"), atServer[strings.TrimSpace(path)], alone[strings.TrimSpace(path)]} {
 			if way {
@@ -297,7 +297,7 @@ func TestCommandHelp(t *testing.T) {
 	walk(root.Commands()[0])
 }
 
-// TestCommandExitCodes runs Caddy itself, as this test in a process of its own.
+// TestCommandExitCodes runs Caddy's own main function. It does so in another process, which runs this test, too.
 func TestCommandExitCodes(t *testing.T) {
 	const asCaddy = "CODEHUB_TEST_AS_CADDY"
 	if args := os.Getenv(asCaddy); args != "" {

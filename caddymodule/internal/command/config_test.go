@@ -6,7 +6,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// TestServerOf checks how a server's configuration shows whether it ends TLS, and which proxies it trusts.
+// TestServerOf checks that a server's configuration tells whether the server terminates TLS, and whether and how
+// strictly it trusts proxies.
 func TestServerOf(t *testing.T) {
 	for text, want := range map[string]site.Server{
 		`{"listen": [":8080"]}`: {},

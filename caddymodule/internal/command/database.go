@@ -24,7 +24,7 @@ import (
 // serverTimeout bounds a server's first answer to a command.
 const serverTimeout = 10 * time.Second
 
-// database is the resource of a command that needs only the database.
+// database is what a command gets that needs only the database.
 type database struct {
 	Store *store.Store
 	Auth  *auth.Auth
@@ -36,7 +36,8 @@ func (d database) Say(format string, args ...any) {
 	fmt.Fprintf(d.Cmd.OutOrStdout(), format+"\n", args...)
 }
 
-// withDatabase returns a command that runs action. Its argument is a name if names is 1; it has none if names is 0.
+// withDatabase returns a command that runs action. The command has a name as its argument if names is 1, and no
+// argument if names is 0.
 func withDatabase(names int,
 	action func(ctx context.Context, d database, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -59,8 +60,8 @@ func withDatabase(names int,
 			fmt.Fprintln(cmd.ErrOrStderr(), OneLine(w.String()))
 		}})
 		if err != nil {
-			// The parser's message quotes the address. In an address that cannot be parsed,
-			// the password cannot be told from the rest.
+			// The parser's message quotes the address. If an address cannot be parsed, it is unknown which part of it
+			// is the password.
 			return Usage(cmd, errors.New("the database's address cannot be understood: write "+
 				"postgres://user:password@host:5432/name, with special characters of the password as in %2F for /"))
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// Commands of a release that must not serve change nothing. Neither do commands whose sessions look
-// like an older release's because of a pooler.
+// Commands of a release that must not serve change nothing. Commands also change nothing if a pooler makes their
+// sessions look like those of an older release.
 func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	emptyDatabase(t)
 	commandtest.Run(t, nil, "migrate").Want(t, 0)
@@ -63,8 +63,8 @@ func TestCommandsAreRefusedWhereTheirReleaseMustNotServe(t *testing.T) {
 	refused("serves releases from version 99 on: start a newer release")
 }
 
-// TestTheAddressOfTheDatabaseFromAFile checks that the commands' variable may name a file, as the service's variable
-// may.
+// TestTheAddressOfTheDatabaseFromAFile checks that the variable DATABASE_URL may name a file for the commands, as it
+// may for the service.
 func TestTheAddressOfTheDatabaseFromAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "DATABASE_URL")
 	t.Setenv("DATABASE_URL", "{file."+file+"}")

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 )
 
-// There is no firewall on Kubernetes: the command names the alternative, and touches no engine.
+// On Kubernetes there are no firewall rules to remove: the command says what to do instead, and touches no engine.
 func TestEgressRemoveOnKubernetes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	config := "{\n\tcodehub {\n\t\tdatabase postgres://db/codehub\n\t\tredis redis://redis:6379\n\t\tinstallation lab\n\t\tbackend kubernetes\n\t}\n}\n"

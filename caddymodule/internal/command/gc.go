@@ -103,7 +103,7 @@ func (c *collection) run(ctx context.Context, s Servers, _ []string) error {
 	})
 }
 
-// inspect does a dry cycle and prints its findings, even if a real one would be stopped.
+// inspect does a dry cycle and prints its findings. It also prints them if a real cycle would be stopped.
 func (c *collection) inspect(ctx context.Context, o gc.Options, out findingPrinter) (gc.Report, error) {
 	report, err := gc.DryRun(ctx, o, c.request, out.finding)
 	var stopped *gc.CircuitBreakerError

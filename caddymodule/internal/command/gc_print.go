@@ -20,8 +20,8 @@ type findingPrinter struct {
 	end     func(gc.Report) error
 }
 
-// findingTable prints a table of the findings whose verdicts are in only, or of all findings if only is empty, and a
-// summary of all findings.
+// findingTable prints a table of findings, and then a summary of all of them. The table has only the findings whose
+// verdicts are in only, or all if only is empty.
 func findingTable(w io.Writer, delay time.Duration, request gc.Request, only ...gc.Verdict) findingPrinter {
 	const row = "%-9s  %-10s  %-9s  %-86s  %s\n"
 	counts, sizes := make(map[gc.Verdict]int), make(map[gc.Verdict]int64)

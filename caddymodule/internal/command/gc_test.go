@@ -25,7 +25,7 @@ import (
 )
 
 // gcInstallation is a database, a Redis and a bucket with a Caddyfile that names them, and one workspace. The workspace
-// has its current archive, an archive that was replaced, and an object with another user's name.
+// has its current archive, an archive that was replaced, and an object whose key names another user.
 type gcInstallation struct {
 	t                   *testing.T
 	caddyfile, text     string // the file and its content
@@ -67,7 +67,8 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	in.objects = objects
 	in.put("notes.txt")
 	older := in.put(in.superseded)
-	// Stores report times in seconds; the current archive must be the newer one.
+	// Stores report times in whole seconds, so the current archive is stored again until its time is later than that of
+	// the replaced archive.
 	wait.Until(t, "the current archive is newer", func() bool { return in.put(in.current).After(older) })
 	t.Setenv("GC_TEST_DATABASE", dsn)
 	t.Setenv("GC_TEST_REDIS", address)
@@ -93,8 +94,8 @@ func newGCInstallation(t *testing.T) *gcInstallation {
 	return in
 }
 
-// put stores an archive with its commit marker, or another object, and returns the store's time for
-// it.
+// put stores an object. If it is an archive, put stores its commit marker, too. It returns the object's time in the
+// store.
 func (in *gcInstallation) put(key string) time.Time {
 	in.t.Helper()
 	objects := []string{"archives/" + key}
@@ -152,7 +153,7 @@ func (in *gcInstallation) row(o commandtest.Outcome, key string) string {
 	return ""
 }
 
-// firstSeen records that the replaced archive became an orphan so many seconds ago.
+// firstSeen records that the garbage collector found the replaced archive to be an orphan this many seconds ago.
 func (in *gcInstallation) firstSeen(seconds int64) {
 	in.t.Helper()
 	now, err := in.redis.Time(in.t.Context()).Result()
@@ -240,7 +241,7 @@ func TestCommandGCNeedsPostgreSQLButNotRedis(t *testing.T) {
 	}
 }
 
-// A database without the workspaces of the bucket is the wrong one.
+// The bucket has archives of workspaces that the database does not have, so it must be the wrong database.
 func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in := newGCInstallation(t)
 	other := devenv.PostgreSQL(t)
@@ -258,7 +259,7 @@ func TestCommandGCSaysWhenACollectionWouldBeStopped(t *testing.T) {
 	in.run().Want(t, 1, "the archives could not be listed")
 }
 
-// Nothing is deleted without a yes, and then only archives that were due.
+// The command deletes nothing unless the answer is yes. It then deletes only archives that were due.
 func TestCommandGCCollectsAfterAYes(t *testing.T) {
 	in := newGCInstallation(t)
 	in.collect("").Want(t, 0, "2 archives: 1 protected, 1 candidates, 0 due", "0 deleted")

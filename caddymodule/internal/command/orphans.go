@@ -61,7 +61,7 @@ something could not be removed.`, writtenDuration(orphan.MinAge)),
 type orphans struct {
 	remove, yes, json bool
 	olderThan         time.Duration
-	// removing writes into the audit that n objects are about to be removed; nil writes nothing.
+	// removing writes into the audit that n objects are about to be removed. If removing is nil, nothing is written.
 	removing func(ctx context.Context, n int) error
 }
 

@@ -16,8 +16,8 @@ import (
 // a longer password is refused instead of cut off.
 const maxPasswordLine = 64 << 10
 
-// readPassword reads a new password from the command's input: the first line, or at a terminal what the person types
-// twice, without echo.
+// readPassword reads a new password from the command's input. At a terminal the person types it twice, without echo.
+// Otherwise it is the first line of the input.
 func readPassword(cmd *cobra.Command) (string, error) {
 	return ReadSecret(cmd, "password", "Password: ", "Once more: ")
 }
@@ -28,8 +28,9 @@ func IsTerminal(cmd *cobra.Command) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ReadSecret reads a secret from the command's input: the first line, or at a terminal what the person types after each
-// of the prompts, without echo. what names the secret in errors.
+// ReadSecret reads a secret from the command's input. At a terminal it shows each of the prompts, and the person types
+// the secret after each, without echo. Otherwise the secret is the first line of the input. what names the secret in
+// errors.
 func ReadSecret(cmd *cobra.Command, what string, prompts ...string) (string, error) {
 	in := cmd.InOrStdin()
 	if IsTerminal(cmd) {

@@ -34,8 +34,8 @@ func TestCommandReport(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	// 6 h awake at 0.1, 28 GBh on a volume at 0.73 a month, and 20 GBh in the store at 0.365; if always awake, 24 h and
-	// 48 GBh.
+	// The workspace was awake for 6 h at 0.1 per hour. It had 28 GBh on a volume at 0.73 per month, and 20 GBh in the
+	// store at 0.365 per month. If it were always awake, that would be 24 h and 48 GBh on a volume.
 	commandtest.Run(t, nil, "report", "--user=ANN", "--price-awake-hour=0.1", "--price-volume-gb-month=0.73",
 		"--price-archive-gb-month=0.365").Want(t, 0, "6.0       8.0        10.0      0.0        28.0         20.0  0.64       2.45",
 		"work 3.0, input 2.0, idle 1.0", "notes (ann)", "all 1 workspace", "Sleeping has saved 18.0 of 24.0 hours (75 %), and 1.81 of 2.45.")

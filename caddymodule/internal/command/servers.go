@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// Servers are the resources of a command that reads the configuration: the settings of the installation, and its
-// database, which has answered.
+// Servers is what a command gets that reads the configuration: the settings of the installation, and its database,
+// which has answered.
 type Servers struct {
 	Settings
 	Store *store.Store
@@ -79,7 +79,7 @@ type Clients struct {
 	Identity *identity.Guard
 }
 
-// WithClients calls do with the clients, which have made no request yet.
+// WithClients creates the clients and calls do with them. The clients make no request before do does.
 func (s Servers) WithClients(do func(Clients) error) error {
 	engine, err := s.Options.NewBackend()
 	if err != nil {

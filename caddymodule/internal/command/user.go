@@ -131,7 +131,7 @@ have. 0 makes the limits of all users hold again. A lower limit stops nothing th
 
 // addUser adds a user, whose password it reads.
 func addUser(ctx context.Context, d database, name string, admin bool) error {
-	// Before asking for the password, in case the database does not answer.
+	// This comes before the command asks for the password, because the database may not answer.
 	if err := d.Store.Migrate(ctx); err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ var (
 	problemNoAnswer     = problem.New("no-answer", http.StatusBadGateway)
 )
 
-// The values of Retry-After, in seconds. If a limit is reached, a workspace must stop before another one may run, so
-// clients wait longest then.
+// The values of Retry-After, in seconds. Clients wait longest when a limit is reached, because a workspace must then
+// stop before another one may run.
 const (
 	limitRetryAfter    = "30"
 	wakePageRetryAfter = "3"
@@ -178,14 +178,14 @@ func (g *Gateway) send(req *request, p *problem.Problem) error {
 	return g.showMessage(req, p.Status, &web.Message{Heading: heading, Text: text})
 }
 
-// isSeen reports whether a person sees the answer, although the client kind does not show it.
+// isSeen reports whether a person sees the answer. The client kind does not show this for every request.
 func isSeen(req *request) bool {
 	return !req.byToken && site.IsNavigation(req.r) && site.AcceptsHTML(req.r.Header)
 }
 
-// sendAsleep answers a request that does not wake a sleeping workspace. After sending a form, a person sees a page
-// whose button wakes the workspace and leads back to the page with the form: the form's own address may accept only
-// forms.
+// sendAsleep answers a request that does not wake a sleeping workspace. A person who has sent a form gets a page whose
+// button wakes the workspace. The button then leads back to the page with the form, because the address to which the
+// form was sent may accept only forms.
 func (g *Gateway) sendAsleep(req *request, st *route.State, p *problem.Problem) error {
 	if req.r.Method == http.MethodGet || !isSeen(req) {
 		return g.send(req, p)
@@ -262,7 +262,7 @@ func (g *Gateway) showMessage(req *request, status int, m *web.Message) error {
 	return pages.ShowMessage(g.page(req), g.branded(req), status, m, g.home(req))
 }
 
-// branded returns the request with the brand for pages, which most requests never need.
+// branded returns the request with the brand, for an answer that is a page. Most requests never need the brand.
 func (g *Gateway) branded(req *request) *http.Request { return brand.In(req.r, g.Brand) }
 
 // home returns the address of the list of all workspaces, on the main site.

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/gateway/gatewaytest"
 )
 
-// visits counts visits in a cookie of that name, where Flask, Starlette and cookie-session keep their
-// sessions.
+// visits is an application that counts visits in a cookie of that name. Flask, Starlette and cookie-session keep their
+// sessions in a cookie with the name of the main site's session.
 func visits(t *testing.T, name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range r.Cookies() {
@@ -28,8 +28,7 @@ func visits(t *testing.T, name string) http.HandlerFunc {
 	}
 }
 
-// On a workspace's own hosts applications may use all cookies, even one with the name of the main site's
-// session.
+// On a workspace's own hosts, applications may use any cookie, even one with the name of the main site's session.
 func TestApplicationsKeepTheirSessions(t *testing.T) {
 	for _, name := range []string{"session", "__Host-session", "__Secure-session", "Session", "session_id"} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestTheAuditNamesWhoseOpenConnectionWakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	byToken := "Authorization: Bearer " + secret
-	// Each opens a connection, and returns a function that sends something on it.
+	// Each of these functions opens a connection, and returns a function that sends something on it.
 	ways := map[string]func(h *harness, line string) (send func()){
 		"a WebSocket": func(h *harness, line string) func() {
 			header := gatewaytest.NewRequest("GET", "/", line).Header

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// notebook is an application that behaves like Jupyter with base_url: it serves nothing outside it,
-// redirects its root to the tree, and writes absolute links.
+// notebook is an application that behaves like Jupyter with base_url. It serves nothing outside this path, redirects
+// the path itself to the tree below it, and writes absolute links.
 func notebook(t *testing.T, command []string) *httptest.Server {
 	base := ""
 	for _, word := range command {
@@ -33,7 +33,7 @@ func notebook(t *testing.T, command []string) *httptest.Server {
 	return gatewaytest.App(t, mux.ServeHTTP)
 }
 
-// started runs such an application on a site, with the settings of the images.
+// started runs a notebook as a workspace on that site would, with the settings of its image.
 func (h *harness) started(t *testing.T, site launch.Site) {
 	t.Helper()
 	images := launch.Catalog{{Name: "jupyter", Reference: "test/jupyter:7", KeepPrefix: true,
@@ -73,8 +73,8 @@ func TestAnApplicationThatKeepsItsPrefixWorksBelowIt(t *testing.T) {
 	h.script(t, page, "X-None: x")
 }
 
-// A container of the path mode still works at its own host: after a change of the setting, or by an
-// old address.
+// A container that was started in path mode also works at the workspace's own host. It is reached there after
+// workspace_url has changed, or by an old address.
 func TestAnApplicationThatKeepsItsPrefixIsFoundOnItsHost(t *testing.T) {
 	h := newHarness(t)
 	h.started(t, launch.Site{PublicURL: "https://code.example.com"})
@@ -87,7 +87,7 @@ func TestAnApplicationThatKeepsItsPrefixIsFoundOnItsHost(t *testing.T) {
 	if got := h.get(200, "/static/main.js", asAlice, oneHost, asProgram); got.body != "main" {
 		t.Errorf("a program gets %s", got.body)
 	}
-	// A path that only begins with the same characters is another path.
+	// A path that begins with the same characters, but continues without a slash, is not the workspace's.
 	h.get(404, onePath+"x/tree", asAlice, oneHost, asProgram)
 }
 
@@ -98,8 +98,8 @@ func TestTheSameImageServesAtTheRootOfAHost(t *testing.T) {
 	h.script(t, page, oneHost)
 }
 
-// Requests for one user's workspace that never starts use up that user's share of held requests,
-// not the others'.
+// Requests for a workspace that never starts use up only its owner's share of the held requests, not the shares of
+// other users.
 func TestHeldRequestsAreShared(t *testing.T) {
 	h := newHarness(t)
 	h.Wakes.SetMaxHeld(3, 2)

@@ -36,8 +36,8 @@ import (
 // These tests run the script in a real browser with a small application, so that any state of the
 // workspace can be set immediately. The end-to-end tests use real workspaces.
 
-// editor is an application with the habits of an editor: a strict policy, a WebSocket, endless
-// requests, a frame of its own origin and one of another.
+// editor is an application that behaves like an editor. It has a strict policy, a WebSocket, a frame of its own origin
+// and a frame of another origin, and it sends requests without end.
 type editor struct {
 	loads, messages, polls atomic.Int64
 	other                  string // the other origin
@@ -140,7 +140,7 @@ func openEditor(t *testing.T, flags ...chromedp.ExecAllocatorOption) *browser {
 	return b
 }
 
-// open loads the editor, and waits until its page reports input and its traffic no longer counts as use.
+// open loads the editor. It waits until the page reports input, so that the page's traffic no longer counts as use.
 func (b *browser) open() {
 	b.t.Helper()
 	b.do("opening the editor", chromedp.Navigate(b.url+onePath+"/"), chromedp.WaitVisible(chromedp.CSS(`#text`)))
@@ -190,7 +190,7 @@ func evaluate[T any](b *browser, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// betweenPages are the protocol's errors for an evaluation whose page is left.
+// betweenPages are the errors of the DevTools protocol for a script whose page is replaced while it runs.
 var betweenPages = []string{
 	"Inspected target navigated or closed",
 	"Execution context was destroyed.",
@@ -200,7 +200,8 @@ var betweenPages = []string{
 // said returns the text that the script shows, "" for none.
 const said = `(document.querySelector("codehub-notice")?.shadowRoot.querySelector(".card").innerText || "")`
 
-// recorder collects every text that the script shows from now on, even for a moment, in heard.
+// recorder makes the page collect every text that the script shows from now on, even if only for a moment, in the
+// variable heard.
 const recorder = `(() => {
 	window.heard = [];
 	new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach((node) => {
@@ -256,7 +257,7 @@ func (b *browser) key(keys string) {
 	b.do("pressing "+keys, chromedp.KeyEvent(keys))
 }
 
-// picture saves a picture of the page, for people, when the variable names a folder.
+// picture saves a picture of the page for people to look at, if the variable CODEHUB_TEST_PICTURES names a folder.
 func (b *browser) picture(name string) {
 	folder := os.Getenv("CODEHUB_TEST_PICTURES")
 	if folder == "" {
@@ -330,7 +331,7 @@ func TestOnlyAPersonCountsInAnOpenTab(t *testing.T) {
 
 func TestTheTabIsToldBeforeItSleeps(t *testing.T) {
 	b := openEditor(t)
-	// sleepIn sets when the workspace sleeps, and waits until the tab shows the seconds.
+	// sleepIn sets when the workspace goes to sleep, and waits until the tab shows how many seconds are left.
 	sleepIn := func(d time.Duration) {
 		// The browser counts a person as active for seconds after a click, and so does the tab.
 		wait.Until(t, "the last click is over", func() bool { return !js[bool](b, `navigator.userActivation.isActive`) })
@@ -388,7 +389,7 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	if b.Woken() {
 		t.Error("a key in a page that is looked at wakes")
 	}
-	// When the workspace is woken elsewhere, the tab comes back by itself.
+	// When another client wakes the workspace, the tab reloads its page by itself.
 	loads := b.loads.Load()
 	b.run()
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
@@ -426,8 +427,8 @@ func TestTheTabSleepsAndWakesWithItsWorkspace(t *testing.T) {
 	b.do("the limit page", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// dozingEditor opens the editor of a workspace that dozes. The page has had no input before, because the browser counts
-// a person as active for some seconds after it.
+// dozingEditor opens the editor of a workspace that dozes. The page has had no input yet: after input, the browser
+// would count a person as active for some seconds.
 func dozingEditor(t *testing.T) *browser {
 	b := openEditor(t)
 	js[bool](b, `(text.focus(), text.value = "unsaved", true)`)
@@ -464,8 +465,8 @@ func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b.awaitSaid("")
 }
 
-// noRoom opens the editor of a dozing workspace that cannot resume because of the limit, presses a key, and waits until
-// the tab has said so and has received the state dozing again.
+// noRoom opens the editor of a dozing workspace, which cannot resume because of the limit, and presses a key. It waits
+// until the tab says that the workspace could not be woken, and has received once more that it dozes.
 func noRoom(t *testing.T) *browser {
 	b := dozingEditor(t)
 	b.Refuse(&service.LimitError{Scope: "user", Limit: 2})
@@ -482,7 +483,7 @@ func (b *browser) hears() {
 	wait.Until(b.t, "the tab asks for the state again", func() bool {
 		at = at.Add(time.Second) // a change, for which it waits
 		b.Change(one, func(r *store.Route) { r.SleepAt = at })
-		// It polls again after showing an answer. The first answer may have been on its way before
+		// It polls again after showing an answer. One answer is not enough, because it may have been on its way before
 		// the change.
 		return b.asked.Load() >= before+2
 	})
@@ -522,8 +523,8 @@ func TestTheTabThatDozesWithoutRoom(t *testing.T) {
 	b.do("the page that says so", chromedp.WaitVisible(chromedp.CSS(`main a`)))
 }
 
-// TestTheTabOfAnotherRunIsLoadedAgain although its workspace was refused before, and tells when the workspace has gone
-// to sleep.
+// TestTheTabOfAnotherRunIsLoadedAgain checks a tab whose dozing workspace could not be woken before. When the workspace
+// has gone to sleep, the tab says since when. When the workspace runs again, the tab reloads its page.
 func TestTheTabOfAnotherRunIsLoadedAgain(t *testing.T) {
 	b := noRoom(t)
 	b.asleep()
@@ -534,7 +535,7 @@ func TestTheTabOfAnotherRunIsLoadedAgain(t *testing.T) {
 	wait.Until(t, "the page is loaded again", func() bool { return b.loads.Load() == loads+1 })
 }
 
-// TestAnErrorIsNoRefusal: a tab that cannot reach its workspace retries, and shows nothing untrue.
+// TestAnErrorIsNoRefusal checks that a tab that cannot reach its workspace retries, and meanwhile shows nothing untrue.
 func TestAnErrorIsNoRefusal(t *testing.T) {
 	b := dozingEditor(t)
 	fails := func(says string) {

@@ -29,8 +29,8 @@ func TestNoClaimOfAClientReachesTheWorkspace(t *testing.T) {
 	}
 }
 
-// Connection names headers that the next proxy removes: it must not be able to name
-// those that the gateway adds.
+// A proxy removes the headers that Connection names. A client must not be able to name the headers that the gateway
+// adds.
 func TestConnectionRemovesNoHeaderOfTheGateway(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -42,7 +42,7 @@ func TestConnectionRemovesNoHeaderOfTheGateway(t *testing.T) {
 	}
 }
 
-// A workspace's headers about a whole origin or host would also apply to other workspaces.
+// If a workspace could send headers that apply to a whole origin or host, they would also apply to other workspaces.
 func TestResponseHeadersByMode(t *testing.T) {
 	app := func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{

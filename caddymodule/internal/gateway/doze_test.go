@@ -36,7 +36,8 @@ func (h *harness) dozing() bool {
 	return e.State().Dozes()
 }
 
-// Every way to request it, and requests that its pages send by themselves.
+// The rows are all the ways in which a person can request a dozing workspace, and the requests that its pages send by
+// themselves.
 func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask   func(h *harness)
@@ -65,8 +66,9 @@ func TestWhatWakesAWorkspaceThatDozes(t *testing.T) {
 	}
 }
 
-// TestAMessageWithoutAPlaceIsNoUse checks that a message does not count as use if the limit refuses to wake the
-// workspace: otherwise it would end the doze beyond the limit.
+// TestAMessageWithoutAPlaceIsNoUse checks that a message to a dozing workspace does not count as use if the limit
+// forbids waking the workspace. Otherwise the message would end the doze, and one workspace more than allowed would
+// run.
 func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	h := dozes(t)
 	h.Refuse(&service.LimitError{Limit: 1})
@@ -82,8 +84,8 @@ func TestAMessageWithoutAPlaceIsNoUse(t *testing.T) {
 	})
 }
 
-// TestInputThatCountsNoMoreWakes now and then: after hours without a pause, the input may come from a script or from a
-// person.
+// TestInputThatCountsNoMoreWakes checks reports of input that have come for hours without a pause. They may come from a
+// script or from a person. So they no longer count as use, but they still wake the workspace now and then.
 func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()
@@ -111,7 +113,8 @@ func TestInputThatCountsNoMoreWakes(t *testing.T) {
 	}
 }
 
-// TestWhatAPageSendsByItselfWaits for a person's input, which needs no place among the waiting requests.
+// TestWhatAPageSendsByItselfWaits checks that a request that a page sends by itself waits for a person's input. The
+// report of that input gets through even if no more requests may be held.
 func TestWhatAPageSendsByItselfWaits(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Minute })
 	h.Wakes.SetMaxHeld(1, 1)
@@ -137,8 +140,8 @@ func TestWhatAPageSendsByItselfWaitsForAMomentOnly(t *testing.T) {
 	}
 }
 
-// TestAFewRequestsOfEachTabWaitForTheThaw: otherwise an application that polls while it is frozen would end its session
-// with an error.
+// TestAFewRequestsOfEachTabWaitForTheThaw checks that a few requests of each tab wait until the workspace resumes.
+// Otherwise a page that polls its frozen application would get an error and end its session.
 func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.WakeTimeout = time.Hour; o.PageWait = time.Millisecond })
 	h.Wakes.SetMaxHeld(1, 1)
@@ -179,8 +182,8 @@ func TestAFewRequestsOfEachTabWaitForTheThaw(t *testing.T) {
 	}
 }
 
-// TestAPersonHasAConnectionLeft: over HTTP/1.1 requests that wait for the thaw must not take the browser's last
-// connection.
+// TestAPersonHasAConnectionLeft checks that, over HTTP/1.1, requests that wait for the workspace to resume do not take
+// the browser's last connection.
 func TestAPersonHasAConnectionLeft(t *testing.T) {
 	h := dozes(t, func(o *Options) { o.PageWait = time.Millisecond })
 	from := "Referer: " + h.url + onePath + "/app"

@@ -22,8 +22,9 @@ const busyPage = `<!doctype html><title>Busy</title><link rel="manifest" href="m
 	const ask = () => { const at = performance.now(); fetch("ask").then(() => { asked++; slowest = Math.max(slowest, performance.now() - at); setTimeout(ask, 100); }); };
 	setTimeout(ask, 1000);</script>`
 
-// TestAPageHasItsConnections checks that the script in a page holds none of them, that the page's manifest is loaded
-// with the session, and that the answer to its form is watched like any page.
+// TestAPageHasItsConnections checks that the gateway's script in a page occupies none of the page's connections. It
+// also checks that the page's manifest is loaded with the session's cookie, and that the script also watches the answer
+// to the page's form.
 func TestAPageHasItsConnections(t *testing.T) {
 	b := openEditor(t)
 	var streams atomic.Int64

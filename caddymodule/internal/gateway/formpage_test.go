@@ -41,8 +41,8 @@ func TestAFormGetsAPage(t *testing.T) {
 	}
 }
 
-// A form for a sleeping workspace is answered with the page that wakes it, like a navigation. The button leads back
-// to the page of the form: the form's own address may accept only forms.
+// A form for a sleeping workspace is answered with the page that has a button to wake it. The button leads back to the
+// page with the form, because the address to which the form was sent may accept only forms.
 func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
 	const from = "Referer: http://" + gatewaytest.OneHost + "/form?a=b"
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
 			if h.Woken() {
 				t.Error("it wakes the workspace")
 			}
-			// A script that sends it without showing the answer gets a problem.
+			// If a script sends the form, and so no person sees the answer, the answer is a problem.
 			got, err := h.send("POST", "/save", "a=b", append(c.lines, asAlice, oneHost, asSubrequest, "Accept: text/html")...)
 			if err != nil || got.StatusCode != 503 || !strings.Contains(got.body, "problem:asleep") {
 				t.Errorf("%v: %d %s", err, got.StatusCode, got.body)
@@ -81,7 +81,7 @@ func TestAFormThatDoesNotWakeGetsTheButton(t *testing.T) {
 	})
 }
 
-// getsTheButton sends a form, and checks that the answer has the button and where the button leads.
+// getsTheButton sends a form. It checks that the answer has the button, and that the button leads to the right address.
 func (h *harness) getsTheButton(status int, back string, lines ...string) {
 	got, err := h.send("POST", "/save", "a=b", append(lines, asAlice, oneHost)...)
 	if err != nil {

@@ -3,13 +3,13 @@
 //
 // The address of a request has been parsed already ([site.Site.Parse]). Then [decision.Decide]
 // looks up the decision for its client kind and the workspace's state. The hold keeps the
-// request until the state changes. In the end the proxy answers, or the one method that renders
-// every other answer.
+// request until the state changes. In the end, either the proxy answers, or the one method that renders all other
+// answers.
 //
 // It owns the path of a request through these steps, and its own paths on the origin of a workspace's pages. It is
-// plain net/http and must not import Caddy. What a server supplies comes in as functions: identity, trusted proxies,
-// the proxy itself, and whether the process is ending. It must not touch PostgreSQL or Redis for a workspace that is
-// ready.
+// plain net/http and must not import Caddy. The server passes in functions for what only it knows: the identity of
+// users, trusted proxies, the proxy itself, and whether the process is ending. It must not touch PostgreSQL or Redis
+// for a workspace that is ready.
 package gateway
 
 import (
@@ -85,8 +85,8 @@ type Options struct {
 	// process ends; Exiting tells which. Nil is never closed.
 	Stopping <-chan struct{}
 	Exiting  func() bool
-	// Refused returns why this process must no longer serve requests, or nil; once it has returned an error, it always
-	// returns one. The grants of requests have ended by then.
+	// Refused returns why this process must no longer serve requests, or nil if it may. Once it has returned an error,
+	// it always returns one, and the grants of all requests have ended.
 	Refused func() *postgres.OlderError
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
@@ -121,8 +121,8 @@ type Options struct {
 // Sessions is the part of package auth that signs users in on a workspace's own host.
 // Its errors are those of [auth.Auth].
 type Sessions interface {
-	// Redeem exchanges a one-time ticket for the token of a new session on the
-	// workspace's own host, in the browser whose secret asked for it.
+	// Redeem exchanges a one-time ticket for the token of a new session on the workspace's own host. The ticket is
+	// valid only together with the secret of the browser that asked for it.
 	Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (token string, err error)
 	// WorkspaceSession returns the grant of such a session.
 	WorkspaceSession(ctx context.Context, token string, id workspace.ID) (auth.Grant, error)
@@ -161,7 +161,7 @@ func New(o Options) *Gateway {
 	})}
 }
 
-// inform returns the context of the work for a request: its logs and traces name the request.
+// inform returns the context for the work that a request causes. Logs and traces of that work name the request.
 func (g *Gateway) inform(r *http.Request) context.Context {
 	id := g.RequestID(r) // evaluated now: work for the request may outlast it
 	return tracing.WithRequest(r.Context(), func() string { return id })
@@ -183,18 +183,19 @@ type request struct {
 	grant   auth.Grant
 	entry   *route.Entry // nil when the workspace does not exist or is not the user's
 	held    time.Duration
-	// retried says that the request was proxied again after a failed dial. It happens
-	// once at most.
+	// retried says that the proxy was tried again after it could not connect to the application. It happens once at
+	// most.
 	retried bool
 	// err is why the application gave no answer.
 	err error
-	// answer is w: it asks the client to reconnect while the process ends.
+	// answer is the writer in w. It asks the client to reconnect while the process ends.
 	answer web.ReconnectWriter
 	// exchange is the state for passing the request on.
 	exchange forward.Exchange
 }
 
-// acting is [Gateway.inform] for changes that the request causes: the audit names the request's sender.
+// acting returns the same context as [Gateway.inform], for changes that the request causes. The audit then names the
+// request's sender.
 func (g *Gateway) acting(req *request) context.Context {
 	return audit.With(g.inform(req.r), req.grant.Actor(g.Client(req.r)))
 }

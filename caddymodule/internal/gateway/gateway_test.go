@@ -59,8 +59,8 @@ func TestOwnerReachesTheWorkspace(t *testing.T) {
 	h.get(http.StatusTeapot, "/other", asAlice)
 }
 
-// Without the database, a sleeping workspace may or may not exist: the gateway does not deny it. A
-// running one is served.
+// While the database does not answer, a workspace that does not run may or may not exist. So the gateway does not
+// answer that it does not exist. A running one is served.
 func TestWithoutTheDatabaseASleepingWorkspaceIsUnavailable(t *testing.T) {
 	h := newHarness(t)
 	h.Change(one, func(*store.Route) {})
@@ -381,8 +381,8 @@ func TestHeldRequestsAreAnsweredWhenTheProcessEnds(t *testing.T) {
 	h.WaitHeld(0)
 }
 
-// TestStoppedActivator: all wake-ups have ended, so a status request is answered immediately, even if the end of the
-// configuration is not signalled.
+// TestStoppedActivator checks that a status request is answered immediately when the activator has stopped, and so all
+// wake-ups have ended. This also holds if nothing signals the end of the configuration.
 func TestStoppedActivator(t *testing.T) {
 	h := newHarness(t, func(o *Options) {
 		ended, cancel := context.WithCancel(t.Context())

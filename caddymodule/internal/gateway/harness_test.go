@@ -90,8 +90,8 @@ func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	return h
 }
 
-// waitServed waits until the server has finished every request: its last bytes count as
-// activity, and the client may have its answer before that.
+// waitServed waits until the server has finished every request. The client may have its answer before that, but the
+// last bytes of a request still count as activity.
 func (h *harness) waitServed() {
 	h.t.Helper()
 	wait.Until(h.t, "every request is finished", func() bool { return h.serving.Load() == 0 })

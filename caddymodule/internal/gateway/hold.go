@@ -21,8 +21,8 @@ import (
 // ErrClientGone means that the client disconnected before its request was answered.
 var ErrClientGone = errors.New("the client has gone")
 
-// hold keeps a request until the state of its workspace changes, and runs the wake-up that the decision asks for. A
-// hold of which only the gateway and the request are set holds nothing. One goroutine uses it.
+// hold keeps a request until the state of its workspace changes, and runs the wake-up that the decision asks for. A new
+// hold, in which only the gateway and the request are set, holds nothing yet. One goroutine uses it.
 type hold struct {
 	gateway *Gateway
 	request *request
@@ -130,7 +130,7 @@ func (h *hold) joinWakeUp(d decision.Decision, st *route.State) {
 	}
 }
 
-// context is the context of the work for the request, during its wait and afterwards.
+// context returns the context for the work that the request causes, during its wait and afterwards.
 func (h *hold) context() context.Context {
 	if h.ctx == nil {
 		h.ctx = h.gateway.acting(h.request)
@@ -143,8 +143,8 @@ func (h *hold) context() context.Context {
 // person's input, and one for quickly answered requests.
 const sharedConnections = 4
 
-// keepForThaw takes one of the few slots of a tab for requests that wait until the workspace resumes, and
-// reports whether one was free.
+// keepForThaw takes a slot in which the request waits until the workspace resumes. It reports false if it gets none;
+// each tab has only a few.
 func (h *hold) keepForThaw() bool {
 	req := h.request
 	if h.keep != nil {

@@ -48,7 +48,7 @@ func TestHostModeServesNoBrowserOnTheDashboardsOrigin(t *testing.T) {
 	if got, err := h.send("POST", onePath+"/", "form", asAlice, asPage, "Origin: "+h.url); err != nil || got.StatusCode != 403 {
 		t.Errorf("a form: %v %d", err, got.StatusCode)
 	}
-	// Programs use the path, and a browser has no use for the answers.
+	// Programs get answers at the path. The headers of these answers make them useless to a browser.
 	got := h.get(200, onePath+"/", asAlice, asProgram)
 	if p := got.Header["Content-Security-Policy"]; !slices.Contains(p, "sandbox; frame-ancestors 'none'") || !slices.Contains(p, "default-src *") ||
 		got.Header.Get("X-Content-Type-Options") != "nosniff" || got.Header.Get("Service-Worker-Allowed") != "" {
@@ -84,7 +84,7 @@ func TestPathsAreServedAtConfiguredHostsOnly(t *testing.T) {
 	h.get(200, onePath+"/", asAlice, "Host: localhost")
 }
 
-// A page of a sibling host has planted a second cookie with the name of the session's cookie.
+// In this test, a page of a sibling host has planted a second cookie with the name of the session's cookie.
 func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -105,8 +105,8 @@ func TestTwoWorkspaceCookiesAreRefusedAndCleared(t *testing.T) {
 	}
 }
 
-// Applications on Node.js answer 431 to 16 KiB of headers: a page that plants that many cookies
-// locks the user out of every workspace.
+// Applications on Node.js answer 431 to a request with 16 KiB of headers. So a page that plants that many cookies would
+// lock the user out of every workspace.
 func TestPlantedCookiesAreClearedBeforeTheApplicationRefuses(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -129,7 +129,7 @@ func TestPlantedCookiesAreClearedBeforeTheApplicationRefuses(t *testing.T) {
 	}
 	// The browser asks once more, not forever.
 	h.get(200, "/p?q", oneHost, asAlice, asPage, planted+"; codehub_cleared=1")
-	// In path mode, cookies for paths above the workspace's are not the workspace's own.
+	// In path mode, a cookie for a path above the workspace's path is not one of the workspace's own cookies.
 	got = h.get(303, onePath+"/p/", asAlice, asPage, planted, "Host: localhost")
 	lines = got.Header["Set-Cookie"]
 	if !slices.Contains(lines, "a=; Max-Age=0; Path=/") || slices.Contains(lines, "a=; Max-Age=0; Path="+onePath+"/") || !slices.Contains(lines, "a=; Max-Age=0; Path="+onePath+"/; Domain=localhost") {

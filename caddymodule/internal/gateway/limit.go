@@ -17,7 +17,8 @@ import (
 // site: on a workspace's own host a service worker of the workspace could read it and press
 // its buttons.
 
-// limitPath is where the page is, and swapPath where it sends its form, below [site.OwnPath].
+// limitPath is the path of the limit page, and swapPath is the path to which the page sends its form. Both are below
+// [site.OwnPath].
 const (
 	limitPath = "limit"
 	swapPath  = "swap"
@@ -29,8 +30,8 @@ func (req *request) isOfMainSite() bool {
 	return own == limitPath || own == swapPath
 }
 
-// limit answers a person who was redirected from the workspace's own host: it tries again to wake the workspace, and
-// shows the limit that forbids that.
+// limit answers a person who was redirected from the workspace's own host because of a limit. It tries again to wake
+// the workspace, and shows the limit if that still forbids it.
 func (g *Gateway) limit(req *request) error {
 	if req.r.Method != http.MethodGet && req.r.Method != http.MethodHead {
 		problem.Method.With("problem.use_get", nil).Write(req.w, req.r)
@@ -65,8 +66,9 @@ func (g *Gateway) showLimit(req *request, st *route.State, refusal *service.Limi
 	return pages.ShowLimit(g.page(req), g.branded(req), page)
 }
 
-// wanted returns the address in s, to which a page leads back. The address must be the workspace's, on any of its hosts
-// if the request came to the main site. Any other is replaced with the address of the workspace's root.
+// wanted returns the address s, to which a page leads back, if it is an address of the workspace. If the request came
+// to the main site, this may be an address on any of the workspace's hosts. For any other s it returns the address of
+// the workspace's root.
 func (g *Gateway) wanted(req *request, s string) string {
 	t := &req.at
 	if to, err := url.Parse(s); err == nil && to.Host != "" && !t.OwnHost {

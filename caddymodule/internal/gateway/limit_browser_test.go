@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestALimitInTheBrowser: the page of the limit is on the main site, and its button leads back to
-// the workspace's own host, which the page's policy must allow.
+// TestALimitInTheBrowser checks that the limit page is on the main site, and that its button leads back to the
+// workspace's own host. The page's policy must allow this.
 func TestALimitInTheBrowser(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// development is a development server such as Vite's. The script in its page has an address without an extension. It
-// loads other scripts, opens a WebSocket and sends a sign of life now and then. A worker of the page asks for something
-// all the time.
+// development is a development server such as Vite's. The script in its page has an address without an extension. This
+// script loads other scripts, opens a WebSocket and sends a sign of life now and then. A worker of the page sends
+// requests all the time.
 type development struct{ said, asked atomic.Int64 }
 
 func (d *development) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,9 +49,9 @@ func (d *development) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAScriptIsNoPage: requests by a page's scripts and workers name the script or worker as their sender. They report
-// nothing; the page reports for them. A second tab of the same address is the case in which no request is the page's
-// own.
+// TestAScriptIsNoPage checks requests by scripts and workers, which name the script or worker as their sender. A script
+// or worker reports nothing, because its page reports for it; it must not be taken for a page that does not report. In
+// a second tab of the same address, no request comes from the page itself.
 func TestAScriptIsNoPage(t *testing.T) {
 	b := openEditor(t)
 	app := &development{}

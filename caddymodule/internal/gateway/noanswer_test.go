@@ -45,8 +45,8 @@ func TestWorkspaceThatClosesTheConnection(t *testing.T) {
 	h.get(200, onePath+"/", asAlice)
 }
 
-// TestRepeatedRequestIsDecidedAfresh: the result of the hold before a failed dial does
-// not affect the decision after it.
+// TestRepeatedRequestIsDecidedAfresh checks a request that was held and then could not be passed on, because the dial
+// failed. The result of that hold does not affect the next decision.
 func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	h := newHarness(t, func(o *Options) {
 		o.Proxy = func(http.ResponseWriter, *http.Request, *route.State) error { return forward.ErrUnreachable }
@@ -63,8 +63,8 @@ func TestRepeatedRequestIsDecidedAfresh(t *testing.T) {
 	}
 }
 
-// TestWakeUpThatSucceededForAMoment: a request that notices the success only after the
-// application is gone again stays held, with another wake-up.
+// TestWakeUpThatSucceededForAMoment checks a wake-up after which the application is soon gone again. A request that
+// notices the success only after that stays held, and joins another wake-up.
 func TestWakeUpThatSucceededForAMoment(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.WakeTimeout = time.Minute })
 	app := gatewaytest.App(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })

@@ -12,7 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// sleepSoon lets the workspace sleep in at most a minute, and waits for the notice.
+// sleepSoon sets the time at which the workspace goes to sleep to less than a minute from now, and waits until the page
+// shows the notice.
 func (b *browser) sleepSoon() {
 	b.t.Helper()
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })
@@ -25,8 +26,8 @@ func (b *browser) move(x, y float64) {
 	b.do("moving the mouse", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
 }
 
-// TestANoticeIsClosedWithoutUse checks that neither moving the mouse to the notice and back nor the click counts as
-// use.
+// TestANoticeIsClosedWithoutUse checks that closing the notice does not count as use: neither the movement of the mouse
+// to the notice and back nor the click.
 func TestANoticeIsClosedWithoutUse(t *testing.T) {
 	b := openEditor(t)
 	b.move(300, 300)
@@ -66,7 +67,8 @@ func TestTheNoticeFollowsTheTime(t *testing.T) {
 	wait.Until(t, "the notice says the later time", func() bool { return later.MatchString(js[string](b, said)) })
 }
 
-// TestAMouseInThePageAnswersTheNotice although the mouse might only have been on its way to the notice.
+// TestAMouseInThePageAnswersTheNotice checks that a mouse that moves in the page answers the notice and counts as use,
+// although it might only have been on its way to the notice.
 func TestAMouseInThePageAnswersTheNotice(t *testing.T) {
 	b := openEditor(t)
 	b.sleepSoon()

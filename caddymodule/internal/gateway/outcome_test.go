@@ -58,8 +58,8 @@ func TestEveryDecisionCounts(t *testing.T) {
 	}
 }
 
-// A refusal has the same word in the metrics and in the log. The metrics are more specific about
-// why a workspace is unavailable.
+// A refusal has the same word in the metrics and in the log. Only for a workspace that is unavailable do the metrics
+// say more precisely why.
 func TestRefusalsAreCountedByTheNameOfTheirAnswer(t *testing.T) {
 	for i, o := range outcomes {
 		answer := decision.Answer(i)

@@ -15,15 +15,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// putToSleep puts the workspace to sleep, as its owner, during the wake-up, which must not be granted
-// again.
+// putToSleep puts the workspace to sleep during the wake-up, as its owner would. From then on, the service layer
+// refuses to grant this wake-up again.
 func (h *harness) putToSleep() {
 	h.t.Helper()
 	h.Refuse(service.ErrOvertaken)
 	h.Change(one, func(r *store.Route) { r.Desired, r.Operation = workspace.DesiredStandby, workspace.OpNone })
 }
 
-// starting is a workspace whose wake-up makes no progress: it waits for an image or for a node.
+// starting grants the wake-up of the workspace, which then makes no progress because it waits for its image.
 func (h *harness) starting() {
 	h.t.Helper()
 	wait.Until(h.t, "the workspace is woken", h.Woken)
@@ -32,7 +32,8 @@ func (h *harness) starting() {
 	})
 }
 
-// TestALaterSleepEndsTheWait of a program, and of a page that was just opened. Neither wakes the workspace again; the next request does.
+// TestALaterSleepEndsTheWait checks that a program, and a page that was just opened, stop waiting for a workspace when
+// its owner puts it to sleep. Neither wakes the workspace again; the next request does.
 func TestALaterSleepEndsTheWait(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.PageWait = 10 * time.Second })
 	h.Change(one, func(*store.Route) {})
@@ -81,8 +82,9 @@ func TestAPollNeitherWakesNorHidesASleep(t *testing.T) {
 	}
 }
 
-// TestTheWakePageBecomesThatOfASleep checks that the wake page becomes the page of a sleeping workspace, without a
-// request that could wake the workspace, and that the button there wakes it.
+// TestTheWakePageBecomesThatOfASleep checks what the wake page does when the workspace is put to sleep meanwhile. It
+// becomes the page of a sleeping workspace, and sends no request that could wake the workspace. The button on that page
+// then wakes it.
 func TestTheWakePageBecomesThatOfASleep(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

@@ -10,7 +10,8 @@ import (
 )
 
 // A page of another port reports a person's input for the same workspace, as a page of the
-// application does. No page reports, wakes, keeps awake or swaps on an origin that is not its own.
+// application does. No page can report, wake or keep awake a workspace, or swap workspaces, through an origin that is
+// not its own.
 func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 	h := newHarness(t, portsOn)
 	app := gatewaytest.App(t, pageApp(t))
@@ -57,8 +58,8 @@ func TestPagesOfOtherPortsReportPresence(t *testing.T) {
 	}
 }
 
-// A program in a running workspace shares the origin of the limit page: it must not be able to put
-// its user's other workspaces to sleep.
+// In path mode, the pages of a running workspace have the same origin as the limit page. They must not be able to put
+// the user's other workspaces to sleep.
 func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	h := newLimit(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -70,8 +71,8 @@ func TestARunningWorkspaceSwapsNothing(t *testing.T) {
 	}
 }
 
-// A second secret that was planted only for the path of the ticket is not sent to any other path: it must be deleted on
-// that path, or every sign-in would fail.
+// A page may plant a second secret only for the path of the ticket. Browsers send this cookie to no other path, so it
+// must be deleted on that path, or every sign-in would fail.
 func TestAPlantedSecretIsClearedWhereItComes(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// portHost is the header line for the host of the port that a server listens on.
+// portHost returns the header line for the workspace's host that stands for the port on which a server listens.
 func portHost(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(address, "http://"))
@@ -26,8 +26,8 @@ func portHost(t *testing.T, address string) string {
 	return "Host: " + port + "--" + gatewaytest.OneHost
 }
 
-// beside is a server like another one, at the address of an application: what listens on
-// another port of the same container.
+// beside starts a server that answers as like does, at the address of app but on another port. It stands for a program
+// that listens on another port of the same container.
 func beside(t *testing.T, app, like *httptest.Server) *httptest.Server {
 	t.Helper()
 	host, _, _ := net.SplitHostPort(app.Listener.Addr().String())
@@ -87,8 +87,8 @@ func TestPortsHaveHostsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The workspace runs, with or without an answer of its application. A port without a listener wakes
-// nothing and makes the gateway forget nothing.
+// The workspace runs, with or without an answer of its application. A request to a port without a listener wakes
+// nothing, and the gateway still knows whether the application has answered.
 func TestAPortOnWhichNothingListens(t *testing.T) {
 	h := newHarness(t, portsOn)
 	app := gatewaytest.Echo(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// ownPaths are the gateway's own resources for the owner of a workspace below [site.OwnPath], on
-// the origin of its pages. Requests to them do not count as use, except reports of it.
+// ownPaths are the gateway's own resources for the owner of a workspace. They are below [site.OwnPath], on the origin
+// of the workspace's pages. Requests to them do not count as use, unless they report use.
 var ownPaths = map[string]func(*Gateway, *request) error{
 	"status":              (*Gateway).status,
 	limitPath:             (*Gateway).limit,
@@ -40,14 +40,14 @@ const maxTab = 32
 
 // report is a message of the script in a page.
 type report struct {
-	// Tab distinguishes the page from others; Frames are the paths of all frames of its origin,
-	// which the script reports repeatedly.
+	// Tab distinguishes the page from others. Frames are the paths of all frames in the page that have the page's
+	// origin; the script reports them repeatedly.
 	Tab    string   `json:"tab"`
 	Frames []string `json:"frames"`
 	// Hello: the script runs in a newly loaded page. Bye: that page ends.
 	Hello bool `json:"hello"`
 	Bye   bool `json:"bye"`
-	// Input: there was input by a person in the page since the last report.
+	// Input: a person has used the page since the last report.
 	Input bool `json:"input"`
 	// Stay: the person does not want the workspace to be put to sleep.
 	Stay bool `json:"stay"`
@@ -59,8 +59,8 @@ type report struct {
 type pageState struct {
 	// State is running, dozing, asleep, waking or failed.
 	State string `json:"state"`
-	// SleepIn is the number of seconds until a running or dozing workspace is put to sleep, unless
-	// it is used; absent while that is not near.
+	// SleepIn is the number of seconds until a running or dozing workspace is put to sleep if nobody uses it. It is
+	// absent while that is not near.
 	SleepIn *int `json:"sleep_in,omitempty"`
 	// Since is for how many seconds it has been asleep.
 	Since int `json:"since,omitempty"`
@@ -82,11 +82,13 @@ func (g *Gateway) script(req *request) error {
 
 // presence answers the script in a page: POST reports input by a person, GET returns the state of the
 // workspace. With ?wait=<seconds>, GET answers as soon as the state differs from ?seen=<tag>, and after
-// that time at the latest. ?hides says that the page's requests lack its address, unlike the script's.
+// that time at the latest. ?hides says that the page's own requests do not name the page's address, although the
+// script's requests do.
 // Only input and requests of a person count as use. Only a request to wake wakes a sleeping workspace;
 // any input resumes a dozing one.
 //
-// Requests of other origins do not get here: those that report have an unsafe method.
+// Reports from other origins do not get here: a report has an unsafe method, and the gateway refuses such a request
+// from another origin.
 func (g *Gateway) presence(req *request) error {
 	switch req.r.Method {
 	case http.MethodGet:
@@ -129,8 +131,8 @@ func (g *Gateway) presence(req *request) error {
 	return nil
 }
 
-// hear records that the script runs in a tab, whose address the browser sends, and in frames. A report also updates the
-// workspace's row, because a page without the script may have been loaded since.
+// hear records that the script runs in a tab and in frames. The browser sends the address of the tab's page with the
+// request. A report also updates the workspace's row, because a page without the script may have been loaded since.
 func (g *Gateway) hear(req *request, tab string, frames ...string) {
 	if tab == "" || len(tab) > maxTab {
 		return
@@ -175,8 +177,8 @@ func (g *Gateway) awaitPageState(req *request) error {
 	})
 }
 
-// pageState returns the answer for a page of the workspace in the state st. If the workspace was started in another
-// way, the request joins a wake-up, because only a wake-up finds out whether the application answers.
+// pageState returns the answer to the script in a page of a workspace in the state st. If the workspace was started
+// without a wake-up, the request starts or joins one, because only a wake-up finds out whether the application answers.
 func (g *Gateway) pageState(req *request, st *route.State) pageState {
 	r := &st.Route
 	var s pageState

@@ -194,8 +194,8 @@ func TestAPageWithoutTheScriptBesideOneThatReports(t *testing.T) {
 	}
 }
 
-// TestAPageThatReportsDoesNotCountForOneOfItsAddress: a page that came without the script and was closed must not seem
-// open because of a reporting page with the same address.
+// TestAPageThatReportsDoesNotCountForOneOfItsAddress checks two pages with the same address. One came without the
+// script and was closed; the other reports. The requests of the latter must not make the closed page seem open.
 func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		header []string // of both pages
@@ -246,8 +246,8 @@ func TestAPageThatReportsDoesNotCountForOneOfItsAddress(t *testing.T) {
 	}
 }
 
-// TestAnyReportEndsThatAllTrafficCounts: all traffic began to count when a page came without the script and no other
-// page was known.
+// TestAnyReportEndsThatAllTrafficCounts checks a workspace in which all traffic counts as use, because a page came
+// without the script and no other page was known. The first report of any page ends this.
 func TestAnyReportEndsThatAllTrafficCounts(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, pageApp(t, "Content-Type", "application/xml")))
@@ -323,7 +323,7 @@ func TestTrafficOfAPageThatReportsIsNoUse(t *testing.T) {
 	}
 }
 
-// The header alone distinguishes a page that cannot carry the script from one that can.
+// The pages in this test differ from a page that can carry the script only in one header.
 func TestTrafficOfAPageThatCannotReportCounts(t *testing.T) {
 	t.Run("policy", func(t *testing.T) {
 		cannotReport(t, "Content-Security-Policy", "script-src 'nonce-a'; connect-src 'none'")
@@ -351,7 +351,7 @@ func cannotReport(t *testing.T, name, value string) {
 	}
 }
 
-// dial opens a WebSocket as a page does, or as a program does when origin is empty.
+// dial opens a WebSocket. If origin is empty, it does so as a program would, otherwise as a page of that origin would.
 func (h *harness) dial(ctx context.Context, origin string) *websocket.Conn {
 	h.t.Helper()
 	header := http.Header{gatewaytest.UserHeader: {"alice"}}
@@ -398,7 +398,7 @@ func TestWebSocketsOfAPageThatReports(t *testing.T) {
 	if !exchange(ofProgram, 1000) {
 		t.Error("a program's message does not count")
 	}
-	// The workspace is put to sleep: reports and the end of the page come too late now.
+	// Now the workspace is put to sleep. Reports that come after this are too late, and so is the end of the page.
 	h.Change(one, func(r *store.Route) { r.Desired = workspace.DesiredStandby })
 	h.Used(one)
 	if exchange(ofProgram, 64<<10) {
@@ -502,8 +502,8 @@ func TestKeepAwakeFromAPage(t *testing.T) {
 	}
 }
 
-// TestWhatAScriptSaysForEver: a script that reports made-up input keeps its workspace awake only as
-// long as work does, and a script that wakes it is not always obeyed.
+// TestWhatAScriptSaysForEver checks that a script that keeps reporting made-up input keeps its workspace awake no
+// longer than work may. It also checks that a script that wakes its workspace again and again does not always succeed.
 func TestWhatAScriptSaysForEver(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()
@@ -544,8 +544,8 @@ func TestWhatAScriptSaysForEver(t *testing.T) {
 	wait.Until(t, "a person wakes it", func() bool { return len(h.Actors()) > before })
 }
 
-// TestAWebSocketOfAPageThatDoesNotReport: the WebSocket does not tell its page, so it counts as opened by the page that
-// has just sent something.
+// TestAWebSocketOfAPageThatDoesNotReport checks that a WebSocket counts as opened by the page that has just sent
+// something. The request that opens a WebSocket does not name its page.
 func TestAWebSocketOfAPageThatDoesNotReport(t *testing.T) {
 	h := newHarness(t)
 	now := time.Now()

@@ -31,8 +31,8 @@ func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (don
 		req.signOut(s)
 		return false, nil
 	case forward.Unconfirmed:
-		// The lease has run out, or the workspace has left, since the decision. The next decision sees that; if it does
-		// not, the next attempt does.
+		// Since the decision, the lease has run out, or the workspace has lost its address. Either the next decision
+		// takes this into account, or the next attempt ends here again.
 		s.Attempt = decision.Unreachable
 		if repeatable(req.r) {
 			s.Attempt = decision.NotTried
@@ -49,13 +49,14 @@ func (g *Gateway) forward(req *request, s *decision.Facts, st *route.State) (don
 	return false, nil
 }
 
-// unreachable returns the meaning of a refused connection to a workspace that was in the state st.
+// unreachable returns what a refused connection means for the request. st is the state in which the workspace was when
+// the request was proxied.
 func (req *request) unreachable(st *route.State) decision.Attempt {
 	if req.at.Port != 0 {
 		return decision.NoListener // which says nothing about the application
 	}
-	// The container is gone and the route table does not know yet. Withdrawing the
-	// answer makes the next decision wait for the application again.
+	// The container is gone, but the route table does not know this yet. The entry must no longer say that the
+	// application has answered, so that the next decision waits for the application again.
 	req.entry.SetAnswered(st, false)
 	if !req.retried && repeatable(req.r) {
 		req.retried = true

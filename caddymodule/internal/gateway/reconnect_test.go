@@ -10,8 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// TestAnswersWhileTheProcessEnds: an answer that begins while the process ends asks the client to reconnect, even if the
-// request came before. That holds for the application's answers and for the gateway's own to held requests.
+// TestAnswersWhileTheProcessEnds checks that an answer that begins while the process ends asks the client to reconnect.
+// This holds even if the request came before. It holds for the application's answers, and for the gateway's own answers
+// to held requests.
 func TestAnswersWhileTheProcessEnds(t *testing.T) {
 	stopping := make(chan struct{})
 	h := newHarness(t, func(o *Options) { o.Stopping = stopping })
@@ -26,7 +27,8 @@ func TestAnswersWhileTheProcessEnds(t *testing.T) {
 	h.Run(one, application)
 	kept := new(http.Transport) // the tests' client asks for the end of every connection
 	t.Cleanup(kept.CloseIdleConnections)
-	// answered sends a request and checks the answer; the returned function waits until that is done.
+	// answered sends a request in the background and checks the answer. The returned function waits until the answer
+	// has been checked.
 	answered := func(path string, status int, closed bool) (wait func()) {
 		over := make(chan struct{})
 		go func() {

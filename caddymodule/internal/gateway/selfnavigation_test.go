@@ -45,8 +45,8 @@ func TestAPageThatLoadsItselfDoesNotWake(t *testing.T) {
 			if h.Woken() {
 				t.Fatal("it is woken without a person")
 			}
-			// The button wakes the workspace. The next page shows the start, although the browser does not say that a
-			// person has sent that request.
+			// The button wakes the workspace. The page to which it leads shows the start, although the browser does not
+			// mark the request for that page as a person's.
 			got := h.wakeUp(c.path, c.path+"/deep?x=1", append(asForm, asAlice, c.own)...)
 			if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != c.path+"/deep?x=1" {
 				t.Fatalf("the button leads to %q: %d %s", got.Header.Get("Location"), got.StatusCode, got.body)

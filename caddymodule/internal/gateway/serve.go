@@ -85,7 +85,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 			s.Visible = false
 		}
 	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
-		// The policy of those pages lets no form lead to another host to sign in there.
+		// The sign-in is not shown instead: the policy of the pages that send these forms lets no form lead to the
+		// other host where people sign in.
 		w.Header().Set("WWW-Authenticate", site.BearerChallenge)
 		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// silent is an application with a page that its service worker makes, and one whose own policy
-// lets no script send anything. Both ask for pictures all the time.
+// silent is an application with two pages that do not report: one is made by the application's service worker, and the
+// other has a policy that lets no script send anything. Both ask for pictures all the time.
 type silent struct {
 	pictures atomic.Int64
 	held     chan struct{} // until it is closed, one picture is not answered
@@ -73,8 +73,8 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAPageReportsForItselfAlone: in a real browser, requests of pages that do not report count even beside pages that
-// do.
+// TestAPageReportsForItselfAlone checks, in a real browser, that requests of a page that does not report count as use,
+// even while another page of the workspace reports.
 func TestAPageReportsForItselfAlone(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{}
@@ -111,8 +111,9 @@ func TestAPageThatHasEndedDoesNotReport(t *testing.T) {
 	wait.Until(t, "the page has left", func() bool { return !b.gateway.tabs.HasReporter(one) })
 }
 
-// TestAFrameIsReportedAgain when the gateway does not know it any more: the page has come back from the browser's
-// cache, it was silent for a long time, or another process answers.
+// TestAFrameIsReportedAgain checks that a page reports its frame again when the gateway no longer knows the frame. This
+// happens when the page has come back from the browser's cache, when the page was silent for a long time, or when
+// another process answers.
 func TestAFrameIsReportedAgain(t *testing.T) {
 	b := openEditor(t)
 	var polls atomic.Int64
@@ -153,7 +154,8 @@ func TestAFrameIsReportedAgain(t *testing.T) {
 	isKnown("after a long time without a sign")
 }
 
-// TestAPageFindsNothingThatItHasNotSent: our script has run and removed its tag before the page's own scripts run.
+// TestAPageFindsNothingThatItHasNotSent checks that a page's own scripts find only what the application sent: by the
+// time they run, our script has run and removed its tag.
 func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
 	b := openEditor(t)
 	b.Run(one, gatewaytest.App(t, (&silent{}).ServeHTTP))
@@ -166,7 +168,8 @@ func TestAPageFindsNothingThatItHasNotSent(t *testing.T) {
 	}
 }
 
-// TestNoNoticeBeforeAPageIsLoaded: until it is loaded, frameworks may compare the document with their own.
+// TestNoNoticeBeforeAPageIsLoaded checks that the script adds no notice to a page that is still being loaded. Until it
+// is loaded, a framework may compare the page with the document that it renders itself.
 func TestNoNoticeBeforeAPageIsLoaded(t *testing.T) {
 	b := openEditor(t)
 	app := &silent{held: make(chan struct{})}

@@ -16,8 +16,8 @@ import (
 // maxPoll is the longest that a status request waits for a change.
 const maxPoll = 60 * time.Second
 
-// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds> it answers as soon as
-// the progress differs from ?seen=<tag>, or from the progress at the beginning. After that time it answers anyway.
+// status answers GET /.codehub/status with the progress of the workspace. With ?wait=<seconds> it waits at most this
+// long until the progress differs from ?seen=<tag>, or without ?seen, from the progress at the time of the request.
 // Polling is not activity and never wakes; it only extends a wake-up in progress, because the wake page polls.
 func (g *Gateway) status(req *request) error {
 	if req.r.Method != http.MethodGet {
@@ -33,9 +33,9 @@ func (g *Gateway) status(req *request) error {
 	})
 }
 
-// poll answers a page with what look returns about the newest state: as soon as look reports a change, and after
-// ?wait=<seconds> at the latest. look also returns a channel that is closed when there may be a change besides that of
-// the state, nil for none.
+// poll answers a page with what look returns about the newest state. It answers as soon as look reports a change, and
+// after ?wait=<seconds> at the latest. look also returns a channel that is closed when there may be a change although
+// the state is the same. The channel is nil if there can be no such change.
 func (g *Gateway) poll(req *request, look func(*route.State) (answer any, changed bool, ended <-chan struct{})) error {
 	wait, _ := strconv.Atoi(req.r.URL.Query().Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))

@@ -15,9 +15,9 @@ import (
 )
 
 // swap answers the form of the limit page. It asks for the desired state STANDBY of the running
-// workspace in the field "sleep". It leads back to the address in "return", which wakes the
-// target of the request. The wake-up waits until the other one has really stopped: until then
-// the limit counts it.
+// workspace in the field "sleep". It leads back to the address in "return", and the request to that address wakes the
+// workspace that the user wants. The wake-up waits until the other one has really stopped: until then the limit counts
+// it.
 //
 // Requests of other origins do not get here. The answers are pages: a person has pressed a
 // button.
@@ -34,7 +34,8 @@ func (g *Gateway) swap(req *request) error {
 	}
 	switch err := g.sleep(req, workspace.ID(req.r.PostFormValue("sleep"))); {
 	case err == nil, errors.Is(err, service.ErrNotFound):
-		// A workspace that no longer runs does not count against the limit, as the next answer shows.
+		// If the workspace in "sleep" no longer runs, it no longer counts against the limit. The next answer shows
+		// whether there is room now.
 		g.Activator.Forget(req.at.ID)
 		if err == nil { // the browser need not say that a person sends the next request
 			g.Activator.Wake(g.acting(req), req.at.ID, req.entry, g.WakeTimeout, metrics.Navigation)

@@ -18,7 +18,8 @@ import (
 // asForm are the headers of a form that a page of the same origin sends.
 var asForm = []string{"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: same-origin", "Content-Type: application/x-www-form-urlencoded"}
 
-// newLimit returns a gateway at the limit: two runs, and one is wanted.
+// newLimit returns a gateway at the limit of running workspaces. The workspace two runs, and the tests want to open the
+// workspace one.
 func newLimit(t *testing.T, change ...func(*Options)) *harness {
 	t.Helper()
 	h := newHarness(t, change...)
@@ -75,8 +76,8 @@ func TestSwapOpensTheWantedWorkspaceOnceTheOtherHasStopped(t *testing.T) {
 	wait.Until(t, "the wanted one is woken", func() bool { return h.Desired(one) == workspace.DesiredRunning })
 }
 
-// TestTheLimitPageIsOnTheMainSite: on a workspace's own host, its service worker could read the
-// page and press its buttons.
+// TestTheLimitPageIsOnTheMainSite checks that the page is not on a workspace's own host, where the workspace's service
+// worker could read the page and press its buttons.
 func TestTheLimitPageIsOnTheMainSite(t *testing.T) {
 	perHost := func(o *Options) {
 		o.Site, o.Ports = site.New(site.Options{PerHost: true}), PortsOn
@@ -127,8 +128,8 @@ func TestTheLimitPageIsOnTheMainSite(t *testing.T) {
 	}
 }
 
-// TestTheLimitPageWakesForPeople only: a page of the workspace may lead there by itself, where
-// both have one origin.
+// TestTheLimitPageWakesForPeople checks that opening the limit page wakes the workspace only if a person opens it. In
+// path mode, a page of the workspace could also open it by itself, because both have one origin.
 func TestTheLimitPageWakesForPeople(t *testing.T) {
 	h := newLimit(t)
 	h.Refuse(nil)

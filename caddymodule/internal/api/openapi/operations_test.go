@@ -29,13 +29,14 @@ type operation struct {
 	id      string // as in the table of the routes
 	summary string
 	about   string
-	// params are the parameters of the query and the header; those of the path follow from the pattern.
+	// params are the parameters of the query and the header. The parameters of the path follow from the route's
+	// pattern.
 	params []parameter
 	// body is the schema of the request's body, nil if it has none. If optional is true, the body may be missing.
 	body     object
 	optional bool
-	// answer is a value of the type of the body that is sent with status, nil if there is no body. media is the body's
-	// media type if it is not JSON.
+	// answer is a value of the answer's type; it is nil if the answer has no body. media is the media type of the
+	// answer's body if that is not JSON.
 	status int
 	answer any
 	media  string
@@ -53,8 +54,8 @@ func (o operation) methodAndPath() (method, path string) {
 	return method, strings.TrimPrefix(path, "/api/v1")
 }
 
-// common returns the problems that follow from the kind of operation. The paths of the API have their
-// guards in this order: see guard, admit, signedIn, administrator and withID in package api.
+// common returns the problems that follow from the kind of operation. A path of the API has its guards in this order:
+// guard, admit, signedIn, administrator and withID (see package api).
 func (o operation) common() (problems []string) {
 	method, path := o.methodAndPath()
 	add := func(when bool, slugs ...string) {
@@ -233,7 +234,7 @@ func choice(more object) object {
 	})
 }
 
-// whenChoice is a rule for one of these choices, and another rule for all other choices.
+// whenChoice returns a schema that applies the rule then to these choices, and the rule otherwise to all other choices.
 func whenChoice(then, otherwise object, of ...workspace.RecoveryChoice) object {
 	rule := object{"if": object{"required": []string{"choice"}, "properties": object{"choice": object{"enum": of}}}, "else": otherwise}
 	if then != nil {
@@ -253,7 +254,7 @@ func writable(nameField string, desired object) object {
 	}
 }
 
-// prose is a pattern for a text of several lines without characters that change the text direction.
+// prose is a pattern for a text that may have several lines, but no characters that change the text direction.
 var prose = "^[^" + class(func(r rune) bool {
 	return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' || unicode.Is(unicode.Bidi_Control, r) && r >= 0x202a
 }) + "]*$"

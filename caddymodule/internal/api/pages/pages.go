@@ -1,5 +1,5 @@
 // Package pages shows the pages of the main site that are not a workspace's: the dashboard and the
-// sign-in. It also shows their replacements while the user is unknown, or at a host where people do
+// sign-in. It also shows the pages that replace them while the user cannot be determined, or at a host where people do
 // not sign in.
 //
 // It owns these pages, their scripts, styles and pictures, and the policy under which browsers run
@@ -62,8 +62,8 @@ func (s speaker) SayMain(key string) []string {
 type Dashboard struct {
 	// ID, Username and Role are the user's.
 	ID, Username, Role string
-	// Sessions, Passwords and SignOut tell whether the page offers the user's sessions, changing the password, and
-	// signing out.
+	// Sessions, Passwords and SignOut tell whether the page offers a list of the user's sessions, a change of the
+	// password, and a sign-out.
 	Sessions, Passwords, SignOut bool
 }
 
@@ -83,8 +83,8 @@ type Login struct {
 	Return, Start string
 	// Passwords and Provider are the offered ways to sign in.
 	Passwords, Provider bool
-	// Refusal is why a user whom another authentication accepted may not use CodeHub: an error of [auth.Auth.Named],
-	// nil if there is no such user.
+	// Refusal is set if another authentication accepted the user, but the user may not use CodeHub. It is the reason,
+	// an error of [auth.Auth.Named].
 	Refusal error
 }
 

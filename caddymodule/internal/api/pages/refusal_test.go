@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// A user whom another authentication accepted, but who may not use CodeHub, is told why.
+// If another authentication accepts a user who may not use CodeHub, the sign-in page tells the user why.
 func TestTheSignInPageSaysWhyItRefuses(t *testing.T) {
 	t.Parallel()
 	p, err := Load()

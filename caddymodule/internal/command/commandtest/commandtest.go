@@ -54,8 +54,8 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 	code := 0
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		code = 1
-		// Caddy passes other codes to its exit in this way, which only a separate process shows: see
-		// TestCommandExitCodes.
+		// This error is how Caddy passes other exit codes on. Only a separate process shows that it exits with them:
+		// see TestCommandExitCodes.
 		_, _ = fmt.Sscanf(err.Error(), "exiting with status %d", &code)
 	}
 	return Outcome{code, stdout.String(), stderr.String()}

@@ -79,7 +79,7 @@ func NewServer(t *testing.T) *Server {
 	return s
 }
 
-// containers are the containers of an engine whose disk and images are unknown.
+// containers is an engine that does not know its disk and the sizes of its images.
 type containers struct{ *memory.Backend }
 
 func (containers) HomeDisk(context.Context) int64 { return -1 }

@@ -44,7 +44,7 @@ type visitor struct {
 	client   *http.Client
 }
 
-// checkAddress opens public_url. No answer is a warning, because the server may not have been
+// checkAddress opens public_url. If nothing answers, that is only a warning, because the server may not have been
 // started yet. A wrong answer is a problem.
 func (p patient) checkAddress(ctx context.Context) ([]check.Finding, error) {
 	public, err := url.Parse(p.PublicURL)

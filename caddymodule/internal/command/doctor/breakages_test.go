@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// servers are the settings of an installation without an engine, which the rows of the table break.
+// servers are the settings of an installation without an engine. Each row of the table breaks one of them.
 type servers struct {
 	database, redis       string
 	endpoint, bucket, key string

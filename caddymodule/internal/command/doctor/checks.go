@@ -54,7 +54,7 @@ func Servers(s command.Settings) []check.Row {
 	}
 }
 
-// checkDozing reports whether idle workspaces doze, and how many keep their memory meanwhile.
+// checkDozing reports whether idle workspaces doze, and how many workspaces may doze and so keep their memory.
 func (p patient) checkDozing(context.Context) ([]check.Finding, error) {
 	ttl, limits := p.Live.TTL, p.Live.Limits
 	switch {
@@ -141,9 +141,9 @@ func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// whoseBucket returns why nothing may be written to the bucket, not even as a test: it is another
-// installation's, or its owner is unknown. A bucket that cannot be read is tested, because the test
-// begins with reading and reports the error.
+// whoseBucket returns a finding if nothing may be written to the bucket, not even as a test, because the bucket belongs
+// to another installation or its owner is unknown. It returns none for a bucket that cannot be read: the test of the
+// bucket begins with reading, and reports the error.
 func (p patient) whoseBucket(ctx context.Context, s *archive.Store) (found []check.Finding, err error) {
 	err = p.compare(ctx, nil, s, func(known *identity.Guard) {
 		var other *identity.MismatchError
@@ -234,7 +234,7 @@ func (p patient) checkHosts(ctx context.Context) ([]check.Finding, error) {
 	}
 	addresses, err := net.DefaultResolver.LookupHost(ctx, name)
 	if err != nil {
-		// Only browsers use these names, and they may use other name servers than this machine,
+		// This is only a warning: only browsers use these names, and they may use other name servers than this machine,
 		// which may be a Pod.
 		return []check.Finding{check.Warning(
 			"if browsers do not resolve them either, add a wildcard record of the domain to DNS, "+

@@ -34,8 +34,8 @@ func TestWhetherWorkspacesDoze(t *testing.T) {
 	}
 }
 
-// TestChecksOfBackends checks that every row of a table refers to existing checks, and that each backend has its own
-// checks and none of the other's.
+// TestChecksOfBackends checks that every row of a table refers only to existing checks. It also checks that each
+// backend has its own checks, and none of the other backend's.
 func TestChecksOfBackends(t *testing.T) {
 	for backend, o := range map[string]coordinator.Options{
 		"engine":  {Docker: docker.Options{Host: "unix:///nonexistent/docker.sock", Installation: "test", Image: "x"}},

@@ -104,7 +104,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 		t.Errorf("exit code %d", plain.Code)
 	}
 
-	// Only this installation's own bucket is written to, so only that one is tested.
+	// Doctor tests a bucket by writing to it, so it tests only a bucket of this installation.
 	marker := `{"installation": "somebody", "database": "elsewhere", "generation": 1}`
 	putObject(t, objects, "archives/codehub.json", marker)
 	if _, found = doctor(); found["object store"].Level != "problem" || !strings.Contains(found["object store"].Text, "somebody") {

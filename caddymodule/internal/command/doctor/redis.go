@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/check"
 )
 
-// The key that is written as a test, and how long it lasts if it is not removed.
+// redisKey is the key that the check writes as a test. redisKeyFor is when Redis removes the key if the check does not.
 const (
 	redisKey    = "codehub:doctor"
 	redisKeyFor = 10 * time.Second

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// settleFor is how long a start waits for problems with the address to pass: a proxy in front
-	// takes a while to notice that this process serves.
+	// settleFor is how long problems with the address may last after a start before they are reported: a proxy in front
+	// of this process takes a while to notice that the process serves.
 	settleFor = 30 * time.Second
 	// settleEvery is the pause between two checks.
 	settleEvery = 5 * time.Second
 )
 
-// LogAtStart checks things that users notice and that nothing else logs early: Redis, the images,
-// and public_url. It logs each warning and problem, and then returns, or when ctx ends. The process
+// LogAtStart checks Redis, the images and public_url: users notice problems with these, and nothing else logs such
+// problems early. It logs each warning and problem. It returns after the checks, or earlier if ctx ends. The process
 // must serve already.
 func LogAtStart(ctx context.Context, s command.Settings, log *zap.Logger) {
 	b, err := backendOf(s)

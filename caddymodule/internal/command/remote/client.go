@@ -1,6 +1,6 @@
 // Package remote is the client of the API in `caddy codehub`. It owns where the person is signed in (login, logout,
-// token), the requests to a server or to the API in this process, and which of the two a command uses. It must not
-// touch the servers of an installation, nor know what a request is for.
+// token), the requests to a server or to the API in this process, and which of the two a command uses. It must neither
+// touch the servers of an installation nor know what a request is for.
 package remote
 
 import (
@@ -47,8 +47,8 @@ func newClient(server *url.URL, token string) *Client {
 	}}
 }
 
-// Local returns a client for an API that transport serves in this process. Requests return the errors of the transport,
-// and have no time limit.
+// Local returns a client for the API in this process, which it reaches through transport. Its requests return the
+// transport's errors unchanged, and have no time limit.
 func Local(transport http.RoundTripper) *Client {
 	return &Client{server: &url.URL{Scheme: "http", Host: "localhost"}, http: &http.Client{Transport: transport}, local: true}
 }
@@ -168,9 +168,9 @@ func (c *Client) refusal(resp *http.Response) error {
 	return nil
 }
 
-// parseServer parses the address of a server, whose scheme is https unless the address says otherwise. If the address
-// of a server on this machine has no scheme, the server is probed, without the token, and the scheme is http if it does
-// not speak TLS.
+// parseServer parses the address of a server, whose scheme is https unless the address says otherwise. If an address
+// has no scheme and the server is on this machine, parseServer asks the server whether it speaks TLS. It does not send
+// the token. If the server does not speak TLS, the scheme is http.
 func parseServer(ctx context.Context, s string) (*url.URL, error) {
 	u, err := parseAddress(s)
 	if err == nil && !strings.Contains(s, "://") && site.IsLocal(u.Host) && isPlain(ctx, u.Host) {

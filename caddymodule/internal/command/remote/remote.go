@@ -21,7 +21,7 @@ const (
 	exitNotNow     = 5
 )
 
-// UnknownError means that a name matches none, or several, of the person's things.
+// UnknownError means that a name does not identify one of the person's things: none has this name, or several have.
 type UnknownError struct{ Text string }
 
 // Error implements error.
@@ -92,8 +92,8 @@ func Only(cmd *cobra.Command, usage func(args []string) error, action Action) *c
 	return cmd
 }
 
-// Or lets a command on the installation's own servers also work at the server where the person is signed in. It works
-// there if the person is signed in and names no configuration.
+// Or changes a command for the installation's own servers so that it can also work at the server where the person is
+// signed in. It works there if the person is signed in, and the command line names no configuration.
 func Or(cmd *cobra.Command, usage func(args []string) error, action Action) *cobra.Command {
 	installation := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -89,7 +89,7 @@ Scopes: read (everything of the API), write (changes of your workspaces; include
 	return cmd
 }
 
-// createToken reads a password, signs in, makes the token, and signs out.
+// createToken reads the person's password, signs in with it, creates the access token, and signs out.
 func createToken(cmd *cobra.Command, c *Client, user string, of map[string]any) (made v1.NewToken, err error) {
 	password, err := command.ReadSecret(cmd, "password", "Password: ")
 	if err != nil {

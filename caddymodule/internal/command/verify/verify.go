@@ -133,7 +133,8 @@ func recorded(what string, err error) ([]check.Finding, error) {
 	return []check.Finding{check.OK("the %s is the recorded one, or none is recorded yet", what)}, nil
 }
 
-// looked is an identity that has already been checked; nothing is recorded about it.
+// looked stands for the check of the servers' identities. The command has already done this check, so looked does
+// nothing and records nothing.
 type looked struct{}
 
 func (looked) Backend(context.Context) error { return nil }

@@ -19,7 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// exitLost is the exit code of exec if the command did not run or its end is unknown; ssh uses the same code.
+// exitLost is the exit code of exec if the command did not run, or if it is unknown how it ended. ssh uses the same
+// code.
 const exitLost = 255
 
 func execCommand() *cobra.Command {

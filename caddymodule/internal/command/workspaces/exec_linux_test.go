@@ -18,7 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A command in a terminal gets its size and every key, and the person's own terminal is restored afterwards.
+// A command that runs in a terminal gets the size of the person's terminal and every key. The person's terminal is
+// restored afterwards.
 func TestExecInATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-test")
 	execServer(t, func(_ context.Context, c backend.Command, stdout, _ io.Writer) int {

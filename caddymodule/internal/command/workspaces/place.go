@@ -73,8 +73,8 @@ func anywhere(resolve command.Resolver, cmd *cobra.Command, usage func(args []st
 	})
 }
 
-// onWorkspace is anywhere for a command whose first argument names a workspace. further is the number of other
-// arguments.
+// onWorkspace does what anywhere does, for a command whose first argument names a workspace. further is the number of
+// its other arguments.
 func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
 	action func(context.Context, server, v1.Workspace, []string) error) *cobra.Command {
 	deleted := cmd.Name() == "undelete" || cmd.Name() == "delete"
@@ -82,7 +82,7 @@ func onWorkspace(resolve command.Resolver, cmd *cobra.Command, further int,
 	return anywhere(resolve, cmd, command.Arguments(cmd, 1+further), withFound(deleted, action))
 }
 
-// onOwnWorkspace is onWorkspace for a command that works only at a running server.
+// onOwnWorkspace does what onWorkspace does, for a command that works only at a running server.
 func onOwnWorkspace(cmd *cobra.Command, further int,
 	action func(context.Context, server, v1.Workspace, []string) error) *cobra.Command {
 	cmd.ValidArgsFunction = completeNames(false)

@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// server is the API: of a running server for a person, or in this process for an operator.
+// server gives access to the API. For a person this is the API of a running server; for an operator it is the API in
+// this process.
 type server struct{ *remote.Client }
 
 // pathOf returns a path of the API below a workspace.

@@ -194,7 +194,7 @@ func TestNamesThatMeanSeveral(t *testing.T) {
 	run(t, "create", "mine").Want(t, 3, "It needs the scope write.")
 }
 
-// A command works where the person is logged in, unless a configuration is named.
+// A command works at the server where the person is logged in, unless the command line names a configuration.
 func TestWhichOfTheTwoWaysIsTaken(t *testing.T) {
 	run(t, "open", "one").Want(t, 3, "you are not logged in at a server")
 	for _, command := range [][]string{{"list"}, {"explain", "one"}} {
@@ -280,8 +280,8 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// execServer is a server with a running workspace called one, in which run executes the commands. The command line is
-// logged in there.
+// execServer starts a server with a running workspace called one. Commands in the workspace are executed by the
+// function run. The command line is logged in at this server.
 func execServer(t *testing.T, run func(context.Context, backend.Command, io.Writer, io.Writer) int) *commandtest.Server {
 	t.Helper()
 	s := commandtest.NewServer(t)
@@ -291,7 +291,8 @@ func execServer(t *testing.T, run func(context.Context, backend.Command, io.Writ
 	return s
 }
 
-// The exit code is the command's, and its output goes to the same stream, byte for byte.
+// Exec ends with the exit code of the command that ran in the workspace. What the command wrote to standard output or
+// standard error appears unchanged on the same stream.
 func TestExec(t *testing.T) {
 	var ran backend.Command
 	s := execServer(t, func(_ context.Context, c backend.Command, stdout, stderr io.Writer) int {
@@ -330,7 +331,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// The end of the command is lost, or the server has no WebSocket.
+// exec does not learn how the command ended, because the engine fails or the server offers no WebSocket.
 func TestExecOfWhichTheEndIsNotKnown(t *testing.T) {
 	s := execServer(t, nil)
 	s.Engine.Before = func(_ context.Context, method string, _ workspace.ID) error {
@@ -348,7 +349,7 @@ func TestExecOfWhichTheEndIsNotKnown(t *testing.T) {
 	run(t, "exec", "one", "ls").Want(t, 255, "opens no WebSocket")
 }
 
-// Standard input, of any length, goes to the command, and so does its end.
+// Exec passes standard input of any length to the command, and the command also notices its end.
 func TestExecPassesStandardInput(t *testing.T) {
 	execServer(t, func(_ context.Context, c backend.Command, stdout, _ io.Writer) int {
 		if c.Stdin == nil {

@@ -34,8 +34,8 @@ func (k ClientKind) IsPage() bool { return k == Navigation || k == SelfNavigatio
 // Classify returns the kind of client that sends r. The pages of the workspace are below prefix, which is empty on a
 // host of its own. It does not allocate.
 //
-// Browsers describe their requests with Sec-Fetch-Mode. Older ones do not, and
-// programs never do; for those the Origin of a WebSocket and the Accept header decide.
+// Browsers describe their requests with Sec-Fetch-Mode. Older browsers do not, and programs never do. For requests
+// without it, the Origin of a WebSocket and the Accept header decide.
 func Classify(r *http.Request, prefix string) ClientKind {
 	if mode := site.HeaderValue(r.Header, "Sec-Fetch-Mode"); mode != "" {
 		switch isGet := r.Method == http.MethodGet; {
@@ -48,8 +48,8 @@ func Classify(r *http.Request, prefix string) ClientKind {
 		case isByItself(r, prefix):
 			return Subresource
 		}
-		// A form that a person has sent. It is held, because a page shown instead of the answer would lose the form's
-		// contents.
+		// A person has sent a form. The request is held, because a page shown instead of the answer would lose the
+		// form's contents.
 		return Program
 	}
 	if site.IsWebSocket(r) {
@@ -69,15 +69,15 @@ func Classify(r *http.Request, prefix string) ClientKind {
 
 // isByItself reports whether a page of the workspace navigates without a person (SPEC 8). A click, the reload button
 // and a sent form have Sec-Fetch-User; a typed address and a restored tab have no origin. Safari never sends
-// Sec-Fetch-User: there, a click within a sleeping workspace only leads to the page that says so, where one more click
-// is needed.
+// Sec-Fetch-User. There, a click in a page of a sleeping workspace only leads to the page that says that the workspace
+// sleeps, and the person has to click once more.
 //
 // Below the main site's paths, the dashboard and the pages of the workspace have one origin.
-// There the Referer tells them apart, and a page that hides it counts as the workspace's own.
+// There the Referer tells them apart. A page that hides its Referer counts as a page of the workspace.
 //
 // A service worker that repeats a navigation hides Sec-Fetch-User, and reports same-origin even for a
-// typed address. A Sec-Fetch-Dest of "empty" marks one. Without a Referer it counts as typed,
-// although a page that hides its address may have sent it.
+// typed address. Such a navigation is recognized by a Sec-Fetch-Dest of "empty". Without a Referer its address counts
+// as typed, although a page that hides its address may have sent it.
 func isByItself(r *http.Request, prefix string) bool {
 	if site.HeaderValue(r.Header, "Sec-Fetch-Site") != "same-origin" || site.HeaderValue(r.Header, "Sec-Fetch-User") == "?1" {
 		return false

@@ -100,8 +100,8 @@ type Wait uint8
 const (
 	// NoWait answers immediately.
 	NoWait Wait = iota
-	// PageWait is the gateway's option of that name. It is long enough to avoid a page that
-	// disappears immediately, and too short for a person to notice.
+	// PageWait is the gateway's option of that name. It is long enough that people do not see a page that would
+	// disappear immediately, and too short for people to notice the wait.
 	PageWait
 	// WakeTimeout is the option of that name, the longest that a program waits.
 	WakeTimeout
@@ -145,19 +145,19 @@ func all(a Answer) cells {
 // pageOr shows people a page, and answers other clients.
 func pageOr(page, other Answer) cells { return pageOrElse(page, Decision{Answer: other}) }
 
-// pageOrElse is [pageOr] for an answer that needs more than its name.
+// pageOrElse does the same as [pageOr], for other clients whose answer needs more than its name.
 func pageOrElse(page Answer, other Decision) cells {
 	return cells{Decision{Answer: page}, Decision{Answer: page}, other, other}
 }
 
-// wakePageOr wakes the workspace for people and shows them the progress, and answers other clients.
+// wakePageOr wakes the workspace for people and shows them the progress. Other clients get the answer other.
 func wakePageOr(other Decision) cells {
 	return cells{
 		Decision{Answer: ShowWake, Wake: StartWakeUp}, Decision{Answer: ShowWake, Wake: JoinWakeUp}, other, other,
 	}
 }
 
-// heldProgram is how a program waits for a workspace that it wakes.
+// heldProgram is the decision for a program that wakes a workspace and waits for it.
 var heldProgram = Decision{Answer: SendUnavailable, Detail: timedOut, Wake: StartWakeUp, Wait: WakeTimeout}
 
 // decisions is the decision table (SPEC 8): one row per state, one column per client
@@ -169,8 +169,8 @@ var decisions = [...]cells{
 	rowTooEarly:    all(SendTooEarly),
 	rowMisdirected: pageOr(ShowMisdirected, SendMisdirected),
 	rowCrossOrigin: all(SendCrossOrigin),
-	// No content of a workspace is served to a browser on the dashboard's origin. In this row, a program is a form that
-	// a browser has sent.
+	// No content of a workspace is served to a browser on the dashboard's origin. A program in this row is a browser
+	// that has sent a form.
 	rowOtherHost:    pageOr(RedirectToHost, SendOtherHost),
 	rowNamed:        pageOr(RedirectByName, SendNotFound),
 	rowLoading:      pageOrElse(ShowUnavailable, unavailable("problem.workspace.just_started")),
@@ -209,7 +209,8 @@ var decisions = [...]cells{
 	// The wake-up of this request ended without a ready workspace. The client decides
 	// whether to try again.
 	rowWakeUpEnded: pageOrElse(ShowWake, unavailable("problem.workspace.not_woken")),
-	// The owner has put the workspace to sleep while this request waited for it. The request does not wake it again; a new one does.
+	// The owner has put the workspace to sleep while this request waited for it. This request does not wake it again,
+	// but a new request does.
 	rowPutToSleep: {
 		navigation:     Decision{Answer: ShowPutToSleep},
 		selfNavigation: Decision{Answer: ShowPutToSleep},
@@ -235,8 +236,8 @@ var decisions = [...]cells{
 		program:        heldProgram,
 		subresource:    Decision{Answer: SendAsleep},
 	},
-	// Applications that poll end their session with the first error. So the first requests of each tab wait for as long
-	// as they would if the frozen application had received them. The browser, or the end of the tab, ends them.
+	// Applications that poll end their session with the first error. So the first requests of each tab wait, as if they
+	// had reached the frozen application: until the workspace resumes, the browser gives up, or the tab is closed.
 	rowDozingKept: {
 		navigation:     Decision{Answer: ShowWake, Wake: StartWakeUp, Wait: PageWait},
 		selfNavigation: Decision{Answer: ShowAsleep, Wait: PageWait},

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// stateOf returns the state of a workspace with that row, whose application has
-// answered if answered is true.
+// stateOf returns the facts about a workspace with that row in the database. answered says whether its application has
+// answered.
 func stateOf(row store.Route, answered bool) Facts {
 	s := Facts{Identity: SignedIn, Visible: true}
 	s.Observe(&route.State{Route: row, Answered: answered})
@@ -167,9 +167,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestEveryStateIsDecided enumerates all states: each has a row, requests that a page sends by
-// itself never wake, only requests of the owner of a visible workspace are proxied or wake it, and
-// every held request gets an answer when its wait is over.
+// TestEveryStateIsDecided enumerates all states and checks four rules. Each state has a row. Requests that a page sends
+// by itself never wake a workspace. Only requests of the owner of a visible workspace are proxied or wake it. Every
+// held request gets an answer when its wait is over.
 func TestEveryStateIsDecided(t *testing.T) {
 	seen := map[row]bool{}
 	bools := []bool{false, true}

@@ -28,17 +28,17 @@ type Attempt uint8
 const (
 	// NotTried: the request was neither held nor proxied so far.
 	NotTried Attempt = iota
-	// HoldFull: the maximum number of requests is held already.
+	// HoldFull: the gateway already holds as many requests as it may.
 	HoldFull
-	// ShareFull: the maximum number of requests of this user is held already.
+	// ShareFull: the gateway already holds as many requests of this user as it may.
 	ShareFull
 	// LimitReached: the service layer refused, because a limit of running workspaces is
 	// reached (SPEC 5).
 	LimitReached
 	// WakeUpEnded: the wake-up ended and the workspace is not ready.
 	WakeUpEnded
-	// PutToSleep: the wake-up ended because a user put the workspace to sleep or archived it after this
-	// request had arrived.
+	// PutToSleep: the request waited for the wake-up, but a user then put the workspace to sleep or archived it, which
+	// ended the wake-up.
 	PutToSleep
 	// Unreachable: nothing accepts connections at the workspace's address.
 	Unreachable
@@ -70,8 +70,8 @@ type Facts struct {
 	// Loading: the route table is not filled yet, or the workspace is not in it and the
 	// database does not answer.
 	Loading bool
-	// NoSuchHost: the host has the form of a workspace's own host without a valid id.
-	// No one can sign in there, so it gets 404 before the identity matters.
+	// NoSuchHost: the host looks like a workspace's own host, but has no valid id. No one can sign in there, so the
+	// request gets 404 before the identity matters.
 	NoSuchHost bool
 	// OtherHost: a browser asks for the path of a workspace that has an origin of its own.
 	OtherHost bool
@@ -84,7 +84,8 @@ type Facts struct {
 	// Port: the host names a port other than the application's. Whether the application has
 	// answered does not matter there.
 	Port bool
-	// Unpublished: the host names such a port, but this process reaches only the application's.
+	// Unpublished: the host names a port other than the application's, but this process reaches only the application's
+	// port.
 	Unpublished bool
 	// Desired is the workspace's desired state.
 	Desired workspace.DesiredState

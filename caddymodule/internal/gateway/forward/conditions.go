@@ -60,7 +60,7 @@ func lists(line, tag string) bool {
 	}
 }
 
-// notModified makes h the header of an answer with status 304: it says nothing about a body.
+// notModified turns h into the header of an answer with status 304, by removing the fields that describe a body.
 func notModified(h http.Header) {
 	for _, name := range []string{"Content-Type", "Content-Length", "Content-Encoding"} {
 		delete(h, name)

@@ -24,8 +24,8 @@ type document struct {
 	asked     conditions // of the request, which are not passed on
 }
 
-// newDocument prepares the request r for a page with the script. It returns nil and changes nothing if the request
-// loads no page into a tab or the script would be useless.
+// newDocument prepares the request r so that the page in its answer can get the script. It returns nil and changes
+// nothing if the request does not load a page into a tab, or if the script would be useless.
 func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	if about.ByToken || about.Sandbox || !f.Activity.Presence() || !pagescript.Wanted(r) {
 		return nil
@@ -41,9 +41,10 @@ func (f *Forwarder) newDocument(r *http.Request, about *Request) *document {
 	return d
 }
 
-// begin decides how the answer is treated, and changes the headers of a page that carries the script. Requests of a
-// page that cannot carry it count as use. If no page of the workspace reports, the workspace's row is updated. begin
-// reports whether the client already has this answer, because the application did not see the request's conditions.
+// begin decides whether the page gets the script, and changes the headers of a page that does. Requests of a page that
+// cannot carry the script count as use. If no page of the workspace reports, the workspace's row is updated. begin also
+// reports whether the client already has this answer; the application could not tell, because it did not see the
+// request's conditions.
 func (d *document) begin(status int, h http.Header) (unchanged bool) {
 	verdict, nonce := pagescript.Judge(status, h, d.secure)
 	switch verdict {

@@ -2,8 +2,8 @@
 //
 // It owns the traffic between browser and workspace, in both directions: which headers may pass,
 // and which bytes count as use (SPEC 6). It also owns which documents get the script of package
-// pagescript. It must not know which users may pass, where an application is, or how an unanswered
-// request continues.
+// pagescript. It must not know which users may pass, where an application is, or what happens to a request that the
+// application does not answer.
 package forward
 
 import (
@@ -41,7 +41,8 @@ type Options struct {
 	// NoIdleTimeout suspends the server's limit on silence for the request until the
 	// returned function is called.
 	NoIdleTimeout func(*http.Request) (restore func())
-	// Client returns the origin of a request for the audit, and ClientAddress only its address, which costs less.
+	// Client returns where a request comes from, for the audit. ClientAddress returns only the client's address, which
+	// costs less.
 	//
 	Client        func(*http.Request) audit.Actor
 	ClientAddress func(*http.Request) string
@@ -80,16 +81,15 @@ type Request struct {
 	Address *site.Address
 	// Grant is the grant that admits the request.
 	Grant auth.Grant
-	// ByToken says that the Authorization header admitted the request, so the header is not the
-	// application's.
+	// ByToken says that the request was admitted by its Authorization header. The application must not get this header.
 	ByToken bool
-	// Sandbox makes documents powerless: the answer is for a program, on the dashboard's
-	// origin, and no browser must be able to use it.
+	// Sandbox makes documents in the answer powerless. It is set for an answer to a program on the dashboard's origin:
+	// no browser must be able to use such an answer.
 	Sandbox bool
 }
 
-// Exchange is a request to pass on, and its outcome. It is part of what the caller keeps for the request, because one
-// large allocation costs less than three. The zero value is ready; one goroutine uses it, for one attempt after
+// Exchange is a request to pass on, and its outcome. The caller embeds it in its own data about the request, because
+// one large allocation costs less than three. The zero value is ready; one goroutine uses it, for one attempt after
 // another.
 type Exchange struct {
 	binding binding
@@ -115,7 +115,8 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 	err := f.proxy(x, w, r, &about, stripped)
 	begun := x.filter.begun
 	if err == nil && !begun && r.Context().Err() == nil {
-		// A status that does not exist, or a change of protocols that the client did not ask for.
+		// The application answered with a status that does not exist, or switched protocols although the client had not
+		// asked for that.
 		clear(w.Header())
 		err = &NoAnswerError{Status: http.StatusBadGateway, Err: errNoAnswer}
 	}
@@ -132,7 +133,7 @@ func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request,
 
 // proxy passes r on without the gateway's cookies and without claims about the user. stripped is the part of the path
 // that the application does not see. The answer reaches w without the headers that a workspace must not set. A meter
-// counts the bytes of both, and a document gets the script.
+// counts the bytes of the request and of the answer. If the answer is a document, it gets the script.
 func (f *Forwarder) proxy(x *Exchange, w http.ResponseWriter, r *http.Request, about *Request, stripped string) error {
 	filter := &x.filter
 	filter.reset(w, about.Address.Prefix, about.Sandbox)

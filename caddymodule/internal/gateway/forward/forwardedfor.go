@@ -8,9 +8,9 @@ import (
 
 const forwardedFor = "X-Forwarded-For"
 
-// trimForwardedFor removes from the list all addresses before the client's own address, as the server knows it, because
-// the client has made them up. A list of one address, the usual case, stays unchanged, and so does a list without the
-// client's address.
+// trimForwardedFor removes the addresses that come before the client's own address in the list, because the client has
+// made them up. client is the client's address as the server knows it. A list of one address, the usual case, stays
+// unchanged, and so does a list without the client's address.
 func trimForwardedFor(h http.Header, client string) {
 	lines := h[forwardedFor]
 	if len(lines) == 0 || len(lines) == 1 && strings.IndexByte(lines[0], ',') < 0 {

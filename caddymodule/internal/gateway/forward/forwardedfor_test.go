@@ -21,7 +21,7 @@ func TestTrimForwardedFor(t *testing.T) {
 		{[]string{"6.6.6.6, 192.0.2.1:1234"}, "192.0.2.1", []string{"192.0.2.1:1234"}},
 		{[]string{"::1, [2001:db8::1]:80, 10.0.0.1"}, "2001:db8::1", []string{"[2001:db8::1]:80, 10.0.0.1"}},
 		{[]string{"6.6.6.6, ::ffff:192.0.2.1"}, "192.0.2.1", []string{"::ffff:192.0.2.1"}},
-		// Caddy takes the address from elsewhere, or from any place in the list.
+		// Caddy may be configured to take the client's address from another header, or from any position in the list.
 		{[]string{"6.6.6.6, 192.0.2.1"}, "6.6.6.6", []string{"6.6.6.6, 192.0.2.1"}},
 		{[]string{"6.6.6.6, 192.0.2.1"}, "192.0.2.9", []string{"6.6.6.6, 192.0.2.1"}},
 		{[]string{"6.6.6.6, x"}, "", []string{"6.6.6.6, x"}},

@@ -41,8 +41,7 @@ func FuzzRequestHeaders(f *testing.F) {
 				t.Errorf("%s is left", left)
 			}
 		}
-		// The proxy removes headers that Connection names: none added by the gateway may be among
-		// them.
+		// The proxy removes the headers that Connection names, so Connection must name none that the gateway adds.
 		for _, line := range h["Connection"] {
 			for token := range strings.SplitSeq(line, ",") {
 				switch strings.ToLower(strings.TrimSpace(token)) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Below the path of a workspace, an application that does not see the prefix sends addresses without it. The gateway
-// adds it to those in header fields, and to the paths of cookies. Addresses in documents cannot be distinguished from
-// other text.
+// adds the prefix to the addresses in header fields and to the paths of cookies. Addresses in documents cannot be
+// distinguished from other text.
 
 // mapLinks adds the prefix to those addresses in the header of an answer that lead to the host of at, the request's
 // address. Addresses that are relative, foreign or already prefixed stay.
@@ -57,9 +57,9 @@ func isBelow(rest, prefix string) bool {
 	return ok && (after == "" || strings.IndexByte("/?#", after[0]) >= 0)
 }
 
-// mapDestination changes the addresses in a WebDAV request's headers the way its path was changed for the application
-// (RFC 4918 sections 10.3 and 10.4): stripped is the part of the path that the application does not see, basePath the
-// part that it serves.
+// mapDestination changes the addresses in the headers of a WebDAV request (RFC 4918 sections 10.3 and 10.4) in the same
+// way as the request's path was changed for the application. stripped is the part of the path that was removed.
+// basePath is the path below which the application serves.
 func mapDestination(h http.Header, at *site.Address, stripped, basePath string) {
 	mapped := func(address string) string { return withoutPrefix(address, at, stripped) }
 	switch {

@@ -21,7 +21,8 @@ func linkAddress(t *testing.T, origin string) *site.Address {
 	return &at
 }
 
-// TestAddressesOfTheHostThatTheApplicationSees get the prefix as well: the proxy in front maps that host to its own.
+// TestAddressesOfTheHostThatTheApplicationSees checks that addresses with this host get the prefix, too. A proxy in
+// front of the gateway replaces this host with its own.
 func TestAddressesOfTheHostThatTheApplicationSees(t *testing.T) {
 	r := gatewaytest.NewRequest("GET", "http://backend:8080"+gatewaytest.OnePath+"/a", "X-Forwarded-Host: public.example", "X-Forwarded-Proto: https")
 	at := site.New(site.Options{Trusted: func(*http.Request) bool { return true }}).Parse(r)
@@ -108,7 +109,8 @@ func TestAddressesInHeadersGetThePrefix(t *testing.T) {
 	}
 }
 
-// TestWebDAVDestinations: addresses of other files in a request lead to the application's names for them.
+// TestWebDAVDestinations checks that the addresses of other files in a request are changed to the addresses by which
+// the application knows these files.
 func TestWebDAVDestinations(t *testing.T) {
 	const p = gatewaytest.OnePath
 	at := linkAddress(t, "https://h")

@@ -25,24 +25,24 @@ const (
 	// it a transfer. Polls and slow streams of events stay below.
 	transferBytes  = 256 << 10
 	transferWindow = 60_000
-	// mediaBytes is the same for sound and video: speech takes 60 kB a minute, and no idle page polls for
-	// it.
+	// mediaBytes replaces transferBytes for sound and video. It is lower, because speech takes only 60 kB a minute, and
+	// because no idle page polls for sound or video.
 	mediaBytes = 32 << 10
 )
 
 // meter counts a request as use of its workspace, at its beginning and while bytes flow (SPEC 6).
-// The rules may change meanwhile: a page begins to report, the setting changes, the workspace is
-// put to sleep. Waiting for bytes never counts, nor does the end.
+// The rules may change while the request is in progress: a page begins to report, the setting changes, or the workspace
+// is put to sleep. The time without bytes never counts, and neither does the end of the request.
 type meter struct {
 	slot   *activity.Slot
 	buffer *activity.Buffer
 	entry  *route.Entry
 	tabs   *tabs.Tabs
-	// byPage says that a page has sent the request by itself; page is that page, if known, and
-	// exact is the page with its query.
+	// byPage says that a page has sent the request by itself. page is the address of that page without its query, 0 if
+	// unknown; exact is its address with the query.
 	byPage      bool
 	page, exact tabs.Address
-	// signal is the kind of use that parts of the request show, other than messages and transfers.
+	// signal is the kind of use that the request shows, apart from its messages and transfers.
 	signal metrics.Signal
 	// grant admits the request; address is the client's, and id the request's. They are copies, because other
 	// goroutines read them.
@@ -132,8 +132,8 @@ func (m *meter) pass(f *flow, n int) {
 	}
 }
 
-// isByPage reports whether a page sends r by itself: that is everything except what a person opens and what programs
-// send. The frames of a workspace's own page belong to that page.
+// isByPage reports whether a page sends r by itself. It does not if a person opens the address, or if a program sends
+// the request. The frames of a workspace's own page belong to that page.
 func isByPage(r *http.Request, kind decision.ClientKind) bool {
 	if kind != decision.Navigation {
 		return kind != decision.Program

@@ -16,15 +16,15 @@ import (
 // recordTimeout bounds the write of a workspace's page activity.
 const recordTimeout = 10 * time.Second
 
-// pageWrites are the rows that are being written: one write per workspace at a time.
+// pageWrites holds the workspaces whose rows are being written, so that each has only one write at a time.
 type pageWrites struct {
 	mu      sync.Mutex
 	writing map[workspace.ID]bool
 }
 
-// RecordPageActivity writes into the row of a workspace how use by people is distinguished from
-// automatic requests in its pages, if the row differs. It does not block the page; after a failure
-// the next page retries.
+// RecordPageActivity writes into the row of a workspace how the gateway tells use by people from automatic requests of
+// the workspace's pages. It writes only if the row differs. It does not block the page; after a failure the next page
+// retries.
 func (f *Forwarder) RecordPageActivity(e *route.Entry, activity workspace.PageActivity) {
 	r, p := e.State().Route, &f.pages
 	if r.PageActivity == activity || !p.enter(r.ID) {

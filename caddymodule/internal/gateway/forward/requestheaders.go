@@ -118,9 +118,9 @@ func withoutOwnCookies(line string, ownHost bool) string {
 }
 
 // Headers that applications trust because normally only a proxy sets them. They say who the
-// user is, where the request comes from, and which address it was for. Below are complete
-// names, and prefixes of names. Proxy is HTTP_PROXY to a CGI program, which would send its own
-// requests there.
+// user is, where the request comes from, and which address it was for. claims are complete names, and claimPrefixes are
+// prefixes of names. A CGI program sees the header Proxy as the variable HTTP_PROXY, and would send its own requests
+// there.
 var (
 	claims = []string{
 		"Forwarded", "Front-End-Https", "Proxy", "True-Client-Ip", "Cf-Connecting-Ip",
@@ -141,7 +141,7 @@ var (
 	forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
 )
 
-// letters is the number of first letters that are distinguished, ignoring case.
+// letters is the number of groups into which names are divided by their first letter, ignoring case.
 const letters = 1 << 5
 
 // claimsFrom are the claims by their first letter, so that each header of a browser is compared with only a few claims.

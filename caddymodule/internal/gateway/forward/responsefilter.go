@@ -17,7 +17,7 @@ type responseFilter struct {
 	// invalid says that the application's status does not exist in HTTP. Nothing of that answer is
 	// sent.
 	invalid bool
-	// unchanged says that the client already has the answer, and gets only this information.
+	// unchanged says that the client already has the answer. The client is told only that, and gets no body.
 	unchanged bool
 	upload    upload // embedded, like the next one, to save an allocation
 	// meter counts the client's bytes, unless another writer counts them.
@@ -38,7 +38,8 @@ func (f *responseFilter) reset(w http.ResponseWriter, prefix string, sandbox boo
 // Unwrap lets [http.ResponseController] find the server's own ResponseWriter.
 func (f *responseFilter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// clientGone is the proxy's status for an ended request context, which may have other causes, too.
+// clientGone is the status that the proxy sends when the request's context has ended. The client may have disconnected,
+// but there are other causes.
 const clientGone = 499
 
 // WriteHeader sends the header without what a workspace must not set. An informational
@@ -69,8 +70,8 @@ func (f *responseFilter) WriteHeader(status int) {
 }
 
 // keepUntyped keeps an answer without a type unchanged: the browser detects the type, and with it the encoding. Go's
-// servers would guess one unless the field is present without a value. A compressor before the gateway would guess one,
-// too, so it is bypassed.
+// servers would guess a type; they do not if the header field is present without a value. A compressor in front of the
+// gateway would guess a type, too, so the answer bypasses it.
 func (f *responseFilter) keepUntyped(status int) {
 	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
 		return // without a body nothing is guessed or compressed

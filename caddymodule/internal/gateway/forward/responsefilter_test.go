@@ -70,8 +70,8 @@ func (c *closer) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (c *closer) Close() error                { return nil }
 func (c *closer) WriteHeader(status int)      { c.statuses = append(c.statuses, status) }
 
-// TestOnlyAnUntypedBodyPassesByTheCompressor: the compressor may need to see an answer without a body,
-// such as 304.
+// TestOnlyAnUntypedBodyPassesByTheCompressor checks that only an answer with a body of unknown type bypasses the
+// compressor. An answer without a body, such as 304, does not, because the compressor may need to see it.
 func TestOnlyAnUntypedBodyPassesByTheCompressor(t *testing.T) {
 	for status, want := range map[int]int{101: 1, 200: 0, 204: 1, 304: 1, 404: 0} {
 		c := &closer{ResponseWriter: httptest.NewRecorder()}

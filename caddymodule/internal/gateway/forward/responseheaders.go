@@ -12,31 +12,29 @@ import (
 // workspace itself.
 type responseCleaner struct {
 	prefix string // of the workspace's paths; empty on its own host
-	// sandbox makes documents powerless: the answer is for a program, on the dashboard's
-	// origin, and no browser must be able to use it.
+	// sandbox makes documents in the answer powerless. It is set for an answer to a program on the dashboard's origin:
+	// no browser must be able to use such an answer.
 	sandbox bool
-	// links is the address of the request, if the application does not see its prefix; otherwise
-	// nil.
+	// links is the address of the request if the prefix was removed from it for the application. Otherwise it is nil.
 	links *site.Address
-	// before holds the server's own headers with names that workspaces may not use.
+	// before holds headers that the server itself has set and that workspaces may not set.
 	before [2]struct {
 		name   string
 		values []string
 	}
 }
 
-// ofAllHosts are the headers that no workspace may send, except the part of the first that [ownSiteData]
-// keeps.
+// ofAllHosts are headers that no workspace may send. Only the part of Clear-Site-Data that [ownSiteData] keeps is
+// allowed.
 var ofAllHosts = [...]string{clearSiteData, altSvc}
 
 const clearSiteData, altSvc = "Clear-Site-Data", "Alt-Svc"
 
-// siteData are the types of Clear-Site-Data that concern the origin of the answer alone. Cookies are cleared
-// for all hosts of the domain, so that they sign the user out.
+// siteData are the types of Clear-Site-Data that concern only the origin of the answer. The type for cookies is not
+// among them: it clears the cookies of all hosts of the domain, and so would sign the user out.
 var siteData = [...]string{`"cache"`, `"storage"`, `"executionContexts"`}
 
-// ownSiteData returns the part of a Clear-Site-Data header that a workspace may clear on its own
-// host.
+// ownSiteData returns the part of a Clear-Site-Data header that a workspace may send on its own host.
 func ownSiteData(lines []string) []string {
 	asked := make(map[string]bool)
 	for _, line := range lines {

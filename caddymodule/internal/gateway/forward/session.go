@@ -14,15 +14,15 @@ import (
 )
 
 // A request ends with the session that admitted it (SPEC 8). While it is held, it sees
-// [auth.Grant.Ended] and is decided again without a session. While it is being proxied, its
-// connection is made unusable from outside: deadlines in the past end reads and writes on the
-// client's side, and with them the proxy's.
+// [auth.Grant.Ended] and is decided again without a session. While it is being proxied, the end of the session makes
+// its connection unusable. Deadlines in the past end all reads and writes on the client's side, and so the proxy ends,
+// too.
 //
-// This costs a request two short critical sections and no allocation. HTTP/3 alone needs
-// a context: a deadline there does not end a proxy that waits for a silent application.
+// This costs a request two short critical sections and no allocation. Only HTTP/3 also needs a context, because over
+// HTTP/3 a deadline does not end a proxy that waits for a silent application.
 
-// binding binds a request to its session. It records the request's progress, and how to end it from
-// outside.
+// binding binds a request to its session. It records how far the request has got, and how the end of the session can
+// end it.
 type binding struct {
 	stream  auth.Stream
 	ended   <-chan struct{} // closed when the session has ended
@@ -42,8 +42,8 @@ func (x *Exchange) Attach(grant auth.Grant) bool {
 	return grant.Attach(&x.binding.stream, &x.binding)
 }
 
-// Detach undoes Attach. It aborts a request whose connection was made unusable, so that no other
-// request gets it.
+// Detach undoes Attach. It aborts a request whose connection was made unusable, so that no other request uses that
+// connection.
 func (x *Exchange) Detach() {
 	b := &x.binding
 	b.stream.Detach()
@@ -82,8 +82,8 @@ func expire(c interface {
 	_ = c.SetWriteDeadline(past)
 }
 
-// bind makes the end of the session end the request from now on, while it is being proxied. It
-// reports false if the session has already ended.
+// bind is called when the proxy takes over the request. From then on, the end of the session ends the request's
+// connection. It reports false if the session has already ended.
 func (b *binding) bind(w http.ResponseWriter, r *http.Request) bool {
 	if !b.proxied.Load() {
 		b.w, b.r = w, r
@@ -104,8 +104,8 @@ func (b *binding) bind(w http.ResponseWriter, r *http.Request) bool {
 	}
 }
 
-// hijackable remembers the connection that is taken over for another protocol: its
-// deadlines are reset then.
+// hijackable remembers the connection when it is taken over for another protocol. The take-over resets the deadlines,
+// so they must be set again on the connection itself.
 type hijackable struct {
 	http.ResponseWriter
 	mu   sync.Mutex
@@ -130,7 +130,7 @@ func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, brw, nil
 }
 
-// expire ends the connection that was taken over, or that will be.
+// expire ends the connection, whether it has been taken over already or is taken over later.
 func (h *hijackable) expire() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

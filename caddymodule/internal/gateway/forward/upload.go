@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The rest of an upload is read and dropped after the answer, so that a client that reads only once it has sent
-// everything gets the answer. That ends when nothing arrives for lingerSilence, and always after lingerLimit.
+// Some clients read the answer only after they have sent their whole upload. So the gateway reads and drops the rest of
+// an upload after the answer. It stops when nothing arrives for lingerSilence, and in any case after lingerLimit.
 const (
 	lingerSilence = 500 * time.Millisecond
 	lingerLimit   = 30 * time.Second
@@ -24,12 +24,12 @@ type upload struct {
 	request context.Context // that of the request, whose body this is; nil without a body
 	meter   *meter
 	up      flow
-	// keptOpen says that closing the body does nothing, because the server closes it when the request is over.
+	// keptOpen says that Close does not close the body, because the server closes it when the request is over.
 	keptOpen bool
 	reading  sync.Mutex  // held while it is read
 	begun    atomic.Bool // the body was read from
 	ended    atomic.Bool // it was read to its end, or is no longer wanted
-	// failure is why the body breaks off, if the client is the cause.
+	// failure is set if the body broke off because of the client. It says why.
 	failure atomic.Pointer[BodyError]
 }
 
@@ -67,7 +67,7 @@ func (u *upload) Close() error {
 	return u.ReadCloser.Close()
 }
 
-// linger ends the body of a request over HTTP/1 whose answer was passed on to w.
+// linger reads the rest of the body of a request over HTTP/1, after the answer has been passed on to w.
 func (u *upload) linger(w http.ResponseWriter) {
 	if !u.keptOpen || u.ended.Load() {
 		return

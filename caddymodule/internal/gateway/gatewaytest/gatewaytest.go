@@ -1,9 +1,7 @@
-// Package gatewaytest provides everything behind a gateway for tests. These are workspaces in
-// any state, a service layer that grants or refuses, sessions, activity in a real Redis, and
-// applications to proxy to.
+// Package gatewaytest provides tests with everything that a gateway needs behind it: workspaces in any state, a service
+// layer that grants or refuses, sessions, activity in a real Redis, and applications to proxy to.
 //
-// It owns the behaviour of these stand-ins. It must not be imported by anything but
-// tests, and must not contain rules of the gateway.
+// It owns the behaviour of these stand-ins. Only tests may import it, and it must not contain rules of the gateway.
 package gatewaytest
 
 import (
@@ -51,10 +49,10 @@ const (
 // UserHeader names the user of a request; see [Product.Identity].
 const UserHeader = "X-Test-User"
 
-// Product stands for the product behind a gateway. It is the source of the route table,
-// the service layer and the sessions.
+// Product stands for the rest of the product behind a gateway: it fills the route table, and is the service layer and
+// the sessions.
 type Product struct {
-	// Table, Wakes and Activity are the real implementations, connected to this product.
+	// Table, Wakes and Activity are the real implementations. They get their data from this Product.
 	Table    *route.Table
 	Wakes    *activator.Activator
 	Activity *activity.Buffer
@@ -111,8 +109,8 @@ func (p *Product) Identity(r *http.Request, _ *site.Address) (auth.Grant, error)
 	return auth.Grant{User: auth.User{ID: user}}, nil
 }
 
-// Secret is the secret of an access token of alice that reaches workspaces, and NarrowSecret that of a token that does
-// not reach them. AwaySecret stands for a token that cannot be checked.
+// Secret is the secret of an access token of alice whose scope includes workspaces. NarrowSecret is the secret of a
+// token whose scope does not include them. AwaySecret stands for a token that cannot be checked.
 const (
 	Secret       = auth.TokenPrefix + "workspace"
 	NarrowSecret = auth.TokenPrefix + "read"
@@ -167,8 +165,8 @@ func (p *Product) AwakeRoutes(context.Context, workspace.ID, int) ([]store.Route
 	return nil, nil
 }
 
-// Change puts a workspace into a state, and tells the table. A new one belongs to alice,
-// sleeps, and is called "My <work>".
+// Change changes a workspace's row and tells the route table. If the workspace does not exist yet, Change first creates
+// one that belongs to alice, sleeps, and is called "My <work>".
 func (p *Product) Change(id workspace.ID, f func(*store.Route)) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -359,8 +357,8 @@ func (p *Product) WorkspaceSession(_ context.Context, token string, id workspace
 	return auth.Grant{User: auth.User{ID: p.tokens[token]}}, nil
 }
 
-// Used reports whether Redis has a use of the workspace since the last call. It first advances the
-// clock by a minute, so uses since the last call are a minute old, and earlier ones are older.
+// Used reports whether Redis has recorded a use of the workspace since the last call of Used. It first advances the
+// clock by a minute, so that uses since the last call are a minute old, and earlier uses are older.
 func (p *Product) Used(id workspace.ID) bool {
 	p.t.Helper()
 	ctx := context.Background()
@@ -431,8 +429,8 @@ func EchoWebSocket(t testing.TB, pinged chan<- struct{}) *httptest.Server {
 	})
 }
 
-// App is an application with a loopback address of its own, as containers have: when
-// it is closed, no other test's server answers there.
+// App starts an application that has a loopback address of its own, as a container has. When the application is closed,
+// no server of another test answers at this address.
 func App(t testing.TB, serve http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	address := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
@@ -448,8 +446,8 @@ func App(t testing.TB, serve http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// Kill closes an application, and waits until its address refuses connections: a starting child
-// process may hold the socket for a moment.
+// Kill closes an application, and waits until its address refuses connections. This takes a moment if a child process
+// that is just starting still holds the socket.
 func Kill(t testing.TB, app *httptest.Server) {
 	t.Helper()
 	app.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Asleep is the page for a sleeping workspace that the request does not wake: the workspace's page reloaded itself, the
-// owner put the workspace to sleep while the page waited, or the request sent a form.
+// Asleep is the page for a sleeping workspace that the request does not wake. There are three reasons: a page of the
+// workspace reloaded itself, the owner put the workspace to sleep while the page waited, or the request sent a form.
 type Asleep struct {
 	// Name is the workspace's, Back the requested address, and Home the list of all workspaces.
 	// WakeURL accepts the form that wakes the workspace and leads back.

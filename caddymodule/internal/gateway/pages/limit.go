@@ -36,8 +36,8 @@ func ShowLimit(w http.ResponseWriter, r *http.Request, p *Limit) error {
 	})
 }
 
-// idleText tells how long a workspace has been unused. Recorded activity lags by up to
-// a minute, so less than two minutes count as in use.
+// idleText tells how long a workspace has been unused. Activity is recorded up to a minute late, so a workspace that
+// has been unused for less than two minutes is shown as in use.
 func idleText(w problem.RunningWorkspace) words.Text {
 	minutes, hours := w.Idle/60, w.Idle/3600
 	switch {
@@ -53,8 +53,7 @@ func idleText(w problem.RunningWorkspace) words.Text {
 	return words.Of("page.limit.idle_hours", words.Values{"Hours": hours})
 }
 
-// busyTexts are the keys of the texts about work in a workspace, by the reason for which it is
-// awake.
+// busyTexts are the keys of the texts about work in a workspace, by the reason why the work keeps the workspace awake.
 var busyTexts = map[string]string{
 	workspace.BusyCommand:    "page.limit.busy.terminal",
 	workspace.BusyTerminal:   "page.limit.busy.terminal",
@@ -63,7 +62,8 @@ var busyTexts = map[string]string{
 	workspace.BusyNoAnswer:   "page.limit.busy.no_answer",
 }
 
-// doingText describes the work in a running workspace, or its operation; empty if nothing is known.
+// doingText describes the operation of a running workspace, or else the work in it. The text is empty if neither is
+// known.
 func doingText(w problem.RunningWorkspace) words.Text {
 	if w.Operation != workspace.OpNone {
 		if key := "page.limit.operation." + string(w.Operation); words.Has(key) {

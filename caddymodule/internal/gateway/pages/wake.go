@@ -17,8 +17,8 @@ type Wake struct {
 	// ID and Name are the workspace's, StatusURL where the page polls its status, and Home the list of
 	// all workspaces.
 	ID, Name, StatusURL, Home string
-	// Back, WakeURL and Main are the fields of [Asleep]: the wake page becomes that page if the workspace is put to
-	// sleep meanwhile.
+	// Back, WakeURL and Main are the same as in [Asleep]: if the workspace is put to sleep meanwhile, the wake page
+	// becomes that page.
 	Back, WakeURL, Main string
 	// Status is the current status.
 	Status progress.Status

@@ -19,8 +19,8 @@ import (
 // into a tab, or into a frame of a page of another origin. The frames within a workspace's page are
 // watched by that page's script.
 //
-// How the request is held (package decision) does not matter. People also type in the answer to a
-// form, and open pages that were prefetched. A service worker that repeats a request hides its
+// How the request is held (package decision) does not matter. Answers to forms and prefetched pages carry the script,
+// too, because people type in the former and open the latter. A service worker that repeats a request hides its
 // destination, but not Upgrade-Insecure-Requests, which browsers send with documents only.
 func Wanted(r *http.Request) bool {
 	h := r.Header
@@ -40,9 +40,9 @@ func Wanted(r *http.Request) bool {
 	return false
 }
 
-// Ask changes the headers of a request whose answer is wanted: the document must come as
-// plain text, and whole. A cached copy of it, which the application would confirm, may lack
-// the script. The answer to a POST comes from no cache.
+// Ask changes the headers of a request for which [Wanted] reports true. The application must send the whole document,
+// and must not compress it. It must not merely confirm the browser's cached copy either, because that copy may lack the
+// script. The answer to a POST comes from no cache.
 func Ask(r *http.Request) {
 	h := r.Header
 	h["Accept-Encoding"] = []string{"identity"} // without the header, Go's transport asks for gzip
@@ -60,9 +60,9 @@ type Verdict uint8
 const (
 	// Other: it is not a document that a tab shows.
 	Other Verdict = iota
-	// Carries: it is one, and the script can run and report in it.
+	// Carries: the answer is a document, and the script can run and report in it.
 	Carries
-	// Forbidden: it is one, and its policy, its encoding or its format keeps the script out.
+	// Forbidden: the answer is a document, but its policy, its encoding or its format keeps the script out.
 	Forbidden
 )
 
@@ -70,8 +70,8 @@ const (
 // answer carries the script, the tag must have the nonce, unless the nonce is empty. Secure says that the page is
 // loaded with https.
 //
-// People also use error pages: an application may send one for every address, and do the routing in its script. In an
-// XML document the script cannot be inserted by parsing HTML.
+// People also use error pages: an application may send one for every address, and do the routing in its script. The
+// script cannot be inserted into an XML document, because the insertion parses HTML.
 func Judge(status int, h http.Header, secure bool) (v Verdict, nonce string) {
 	if !isShown(status) || h.Get("Content-Length") == "0" || isAttachment(h) {
 		return Other, ""
@@ -100,9 +100,8 @@ const (
 	typeXHTML = "application/xhtml+xml"
 )
 
-// Talks reports whether a document that does not carry the script is one that sends requests by
-// itself, as pages of applications do: HTML that is not in a sandbox. Requests from a sandbox have no
-// session.
+// Talks reports whether a document that does not carry the script may send requests by itself, as pages of applications
+// do. This is the case for HTML that is not in a sandbox. Requests from a sandbox have no session.
 func Talks(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -150,7 +149,8 @@ func isWide(parameters string) bool {
 	return false
 }
 
-// bound are the headers that are true only for the bytes that the application sent.
+// bound are the headers that become wrong when the script is inserted, because they describe exactly the bytes that the
+// application sent.
 var bound = []string{"Content-Length", "Etag", "Accept-Ranges", "Content-Md5", "Digest", "Content-Digest", "Repr-Digest"}
 
 // Begin changes the headers of an answer that carries the script.

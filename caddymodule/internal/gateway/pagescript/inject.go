@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// state is where in the beginning of a document an [Injector] is. The names are those of the
-// HTML standard's tokenizer where it has one.
+// state is the place that an [Injector] has reached in the beginning of a document. A state that the tokenizer of the
+// HTML standard also has is named as there.
 type state uint8
 
 const (
@@ -25,11 +25,10 @@ const (
 
 // Injector inserts a tag into a document that passes through it in pieces. The tag comes right after the start of the
 // head: after <head>, or before the first thing that cannot stand before the head, such as <title>, <body> or text.
-// That is before every script of the document and before every policy in it, and after the doctype.
+// This place is after the doctype, before every script of the document, and before every policy in it.
 //
 // A document that ends before that, or begins like UTF-16, stays unchanged. At most 5 bytes are
-// held back until the next ones arrive. An Injector with nothing but its tag is ready; one
-// goroutine uses it.
+// held back until the next ones arrive. An Injector needs nothing but its tag to be ready. One goroutine uses it.
 type Injector struct {
 	// Tag is the text to insert.
 	Tag string
@@ -134,9 +133,9 @@ func (i *Injector) scan(p []byte) (at int, insert bool) {
 	return at, false
 }
 
-// open decides what the < at the start of p begins, such as a comment or a tag. It enters the state for that, and
-// returns the length of its beginning, or 0 if it cannot stand before the head. It reports false when p is too short to
-// tell.
+// open decides what the < at the start of p begins, such as a comment or a tag. It enters the state for this, and
+// returns how many bytes the beginning has, such as 4 for <!--. It returns 0 if such a thing cannot stand before the
+// head. It reports false when p is too short to tell.
 func (i *Injector) open(p []byte) (n int, known bool) {
 	const comment = "<!--"
 	switch {

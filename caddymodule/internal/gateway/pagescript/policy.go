@@ -30,8 +30,8 @@ func parsePolicies(lines []string) []policy {
 	return all
 }
 
-// allowed reports whether every policy allows a script file from the page's own origin, whose tag has the nonce, to run
-// and to send requests to that origin.
+// allowed reports whether every policy allows our script to run and to send requests to the page's own origin. The
+// script is a file from that origin, and its tag has the nonce.
 //
 // Policies in the document itself need no check: they apply to what follows them, and the script comes first. If one
 // keeps the script from reporting, the page's requests count as use (package tabs).

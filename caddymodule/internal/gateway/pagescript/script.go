@@ -50,9 +50,9 @@ const ScriptName = "presence.js"
 
 // Tag returns the tag that loads the script from below own, the path of the gateway's own resources on the page's
 // origin. The script speaks lang, one of package words, and offers to keep the workspace awake for at most keepAwake.
-// posted says that the page is the answer to a form, which the script does not reload, and hides that the page's
-// requests lack its address. The page waits for the script, which removes the tag: frameworks that render a whole
-// document compare the document with their own.
+// posted says that the page is the answer to a form; the script does not reload such a page. hides says that the page's
+// requests do not name the page's address. The page waits for the script, and the script removes the tag, because some
+// frameworks render a whole document and compare the page with it.
 func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) string {
 	tag := `<script src="` + own + ScriptName + "?v=" + version + `" data-lang="` + lang + `" data-keep="` +
 		strconv.Itoa(int(keepAwake.Hours())) + `"`
@@ -68,8 +68,8 @@ func Tag(own, lang, nonce string, keepAwake time.Duration, posted, hides bool) s
 	return tag + "></script>"
 }
 
-// ServeScript answers a request for the script. A page of another version of this program gets the
-// current script at the address that it knows, and does not cache it.
+// ServeScript answers a request for the script. A page that came from another version of this program asks for the
+// script at another address. It gets the current script, and the browser does not cache this answer.
 func ServeScript(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/javascript; charset=utf-8")

@@ -30,8 +30,8 @@ const (
 	StageFailed    Stage = "failed"
 )
 
-// stageInfo is the wake page's information about a stage besides its name: how long it usually
-// takes at most, and the key of the advice if it takes longer.
+// stageInfo is what the wake page knows about a stage besides its name: how long the stage usually takes at most, and
+// the key of the advice that is shown if it takes longer.
 type stageInfo struct {
 	usual time.Duration
 	late  string
@@ -53,8 +53,9 @@ var stageInfos = map[Stage]stageInfo{
 // text describes the stage.
 func (s Stage) text() words.Text { return words.Of("wake.stage."+string(s), nil) }
 
-// wayFrom returns the stages from a phase, with an operation in progress, to the first answer. Only the stages on this
-// way are included: after standby, for example, nothing is restored.
+// wayFrom returns the stages through which a workspace goes until its application answers. phase and during are its
+// phase and its operation at the beginning. Stages that it does not go through are left out: from STANDBY, for example,
+// nothing is restored.
 func wayFrom(phase workspace.Phase, during workspace.Operation) []Stage {
 	switch {
 	case during == workspace.OpStopping:
@@ -162,7 +163,7 @@ func StepsFrom(st *route.State) []Step {
 	return list
 }
 
-// present completes the current step: the reason why it waits replaces its text.
+// present completes the current step. If the step waits, the reason for that becomes its text.
 func (s *Step) present(w *Waiting, room string) {
 	switch {
 	case s.Stage == StageRoom:

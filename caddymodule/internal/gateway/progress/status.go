@@ -58,7 +58,8 @@ func At(st *route.State, w *activator.WakeUp) Status {
 	return Of(st, &p, w.Refusal())
 }
 
-// Of is [At] for a wake-up whose progress is p, and which the limit refusal forbids. Both may be nil.
+// Of returns the status of a workspace in the state st. p is the progress of its wake-up, and refusal is the limit that
+// forbids the wake-up. Both may be nil.
 func Of(st *route.State, p *activator.WakeProgress, refusal *service.LimitError) Status {
 	now := time.Now()
 	asleep := p == nil && (st.Route.Desired != workspace.DesiredRunning || st.Dozes())
@@ -88,7 +89,7 @@ func Of(st *route.State, p *activator.WakeProgress, refusal *service.LimitError)
 	return s
 }
 
-// timed sets how long the current stage has taken, and the advice if that is long.
+// timed sets how long the current stage has taken so far, and the advice if that is longer than usual.
 func (s *Status) timed(began, now time.Time) {
 	if s.Stage == StagePulling && !s.Waiting.Since.IsZero() {
 		began = s.Waiting.Since

@@ -1,7 +1,7 @@
-// Package openapitest checks requests and answers of tests against the description of the REST API.
+// Package openapitest checks the requests and answers that occur in tests against the description of the REST API.
 //
-// It decides how strict a test is: an answer must not have an undescribed field, although clients are told to expect
-// additional fields. It must not know an operation by name.
+// It decides how strict these checks are. An answer must not have an undescribed field, although clients are told to
+// expect additional fields. It must not know an operation by name.
 package openapitest
 
 import (
@@ -32,7 +32,7 @@ const base = "/api/v1"
 // that is refused before its path is considered.
 var elsewhere = []int{403, 404, 405, 421, 503}
 
-// description is the document with an index of its operations, and its compiled schemas.
+// description is the document, together with an index of its operations and its compiled schemas.
 type description struct {
 	paths    *http.ServeMux
 	raw      map[string]any
@@ -65,7 +65,8 @@ var load = sync.OnceValues(func() (*description, error) {
 	return d, d.compiler.AddResource("openapi.json", d.raw)
 })
 
-// escaped matches a character that a pattern writes as \uXXXX, which other languages understand and Go does not.
+// escaped matches a character in the notation \uXXXX. Patterns use it because other languages understand it; Go does
+// not.
 var escaped = regexp.MustCompile(`\\u([0-9a-f]{4})`)
 
 func isInt64(v any) error {
@@ -174,7 +175,8 @@ type Exchange struct {
 }
 
 // Check returns how the exchange violates the description. It always checks the answer, and the request
-// only if it was served. An undescribed path must be answered with 404, and another method with 405.
+// only if it was served. An undescribed path must be answered with 404, and an undescribed method of a described path
+// with 405.
 func Check(e Exchange) error {
 	d, err := load()
 	if err != nil {
@@ -309,8 +311,8 @@ func (d *description) request(operation map[string]any, e Exchange, where ...str
 // integer matches a whole number in a parameter.
 var integer = regexp.MustCompile(`^-?[0-9]+$`)
 
-// scalar converts a parameter's text to a value for its schema. Text that cannot be converted is returned unchanged, so
-// it has the wrong type.
+// scalar converts a parameter's text to a value for its schema. Text that cannot be converted is returned unchanged:
+// the schema then refuses it, because it has the wrong type.
 func scalar(schema any, text string) any {
 	switch t := at(schema, "type"); {
 	case !utf8.ValidString(text):

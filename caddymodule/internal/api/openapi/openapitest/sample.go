@@ -44,7 +44,8 @@ func Operations() (all []Operation, err error) {
 	return all, nil
 }
 
-// Refusal returns why the document does not allow a request with this query, header and body, or nil.
+// Refusal returns why the document does not allow a request with this query, header and body. It returns nil if the
+// request is allowed.
 func (o Operation) Refusal(s Sample) error {
 	r := &http.Request{URL: &url.URL{RawQuery: s.Query.Encode()}, Header: s.Header}
 	return o.d.request(o.raw, Exchange{Request: r, Sent: s.Body}, "paths", o.Path, strings.ToLower(o.Method))
@@ -87,12 +88,13 @@ func (s Sample) with(p parameter, text string) Sample {
 const Valid = 4
 
 // Samples returns requests whose values are chosen at random. The first [Valid] requests are allowed by the document.
-// Each of the others has one unusual and mostly wrong feature: a value of another type or size, null, invisible
-// characters, an unknown field, or a missing one.
+// Each of the other requests has one unusual feature, which is usually an error: a value of another type or size, null,
+// invisible characters, an unknown field, or a missing field.
 func (o Operation) Samples(random *rand.Rand) (all []Sample) {
 	m := maker{random}
 	sample := func(what string) (s Sample) {
-		// Rules that relate several fields to one another are unknown to the maker.
+		// The maker does not know the rules that relate several fields to one another, so a request may have to be made
+		// again.
 		for range 100 {
 			s = Sample{What: what, Query: url.Values{}, Header: http.Header{}}
 			for _, p := range o.parameters() {
