@@ -37,15 +37,16 @@ type Backend struct {
 
 	// Outdated reports whether the workspace's container was started from another spec than this one and has never
 	// begun to run. Start replaces such a container, so that a corrected image takes effect. It costs no request. Nil
-	// means that a started container runs, or else the start has failed.
+	// means that there are no such containers: if a container does not begin to run, its start has failed.
 	Outdated func(ctx context.Context, s StartSpec) bool
 
-	// RemoveFinalizers removes what keeps ended containers in the listings after their deletion, for these workspaces
-	// or, without ids, for all. It changes nothing until may has returned nil. Nil means that nothing keeps them.
+	// RemoveFinalizers removes what keeps the ended containers of these workspaces, or of all workspaces if ids is empty,
+	// in the listings after their deletion. It changes nothing until may has returned nil. Nil means that nothing keeps
+	// them.
 	RemoveFinalizers func(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error
 
-	// Freezer freezes idle containers instead of ending them. Nil means that this backend cannot, and workspaces go to
-	// sleep without dozing first (SPEC 6).
+	// Freezer freezes idle containers instead of ending them. Nil means that this backend cannot freeze containers.
+	// Workspaces then go to sleep without dozing first (SPEC 6).
 	Freezer Freezer
 
 	// Memory returns how much memory is left on the engine's host. One process may call it every few seconds. Nil means
@@ -64,7 +65,7 @@ type Backend struct {
 //
 // Implementations MUST label every object that they create with the installation's id and the workspace's id. They MUST
 // neither list nor touch objects with another installation's label or without one (SPEC 12.8). If such an object has a
-// name that they need, the error MUST name it; it is never a reason to delete the object.
+// name that they need, the error MUST name the object, and the object MUST stay.
 //
 // Every method MUST be safe for concurrent use and MUST honour its context. Every actuator MUST be idempotent: called
 // again after a crash at any of its steps, it reaches the same result. An error whose cause is known carries a reason
@@ -82,10 +83,10 @@ type Core interface {
 	// The channel is closed when ctx ends or the source fails or hangs; the caller then subscribes again.
 	Events(ctx context.Context) (<-chan workspace.ID, error)
 
-	// Identity returns the identity of the engine or cluster that answers now. It survives restarts, and no two engines
-	// have the same (SPEC 2). Identity is cheap enough to call after every listing, and its result MUST be that of the
-	// engine that answered the calls before it. When another engine answers at the address, Identity MAY fail with
-	// Unreachable for as long as it takes to be sure of that.
+	// Identity returns the identity of the engine or cluster that answers now. The identity survives restarts, and no two
+	// engines have the same one (SPEC 2). Identity is cheap enough to call after every listing. It MUST return the
+	// identity of the engine that answered the calls before it. When another engine begins to answer at the address,
+	// Identity MAY fail with Unreachable until it is sure of that.
 	Identity(ctx context.Context) (string, error)
 
 	// Close releases connections. It changes no container, volume or job.
@@ -104,28 +105,28 @@ type Sensors interface {
 
 // Actuators change what exists.
 type Actuators interface {
-	// Start runs the workspace's container. If the container runs already, Start only thaws it if it is frozen, and
-	// examines it if it has StartAgain, which may replace it. If the container exists and does not run, Start replaces
-	// it. It MUST refuse, with ContainerWithoutVolume, if the volume does not exist, and MUST NOT create the volume. It
-	// MUST refuse while a storage job runs; an ended job does not prevent it (SPEC 12.4). It does not pull images but
-	// returns a [MissingImageError]. It returns when the container runs; readiness is observed.
+	// Start runs the workspace's container. If the container runs already, Start does only two things: it thaws a frozen
+	// container, and it examines one that has StartAgain, and may replace it. If the container exists and does not run,
+	// Start replaces it. It MUST refuse, with ContainerWithoutVolume, if the volume does not exist, and MUST NOT create
+	// the volume. It MUST refuse while a storage job runs; an ended job does not prevent it (SPEC 12.4). It does not pull
+	// images but returns a [MissingImageError]. It returns when the container runs; readiness is observed.
 	Start(ctx context.Context, spec StartSpec) error
 	// Delete removes the container, if there is one, and keeps the volume. First it asks the container's programs to
 	// end, and gives them the time that the settings allow (SPEC 7). It thaws a frozen container for this. If the
 	// settings allow no time, it kills the container immediately.
 	Delete(ctx context.Context, id workspace.ID) error
 	// Provision creates an empty home volume labelled with its operation. If one exists with the same operation,
-	// Provision does nothing. If one exists with another, the error carries ReasonConflict and the volume MUST NOT be
-	// touched (SPEC 12.9).
+	// Provision does nothing. If one exists with another operation, the error carries ReasonConflict and the volume MUST
+	// NOT be touched (SPEC 12.9).
 	Provision(ctx context.Context, spec VolumeSpec) error
 	// DeleteVolume removes the home volume of the operation opID, if it exists. A volume of another operation MUST
 	// stay, even one that replaces it during the request (SPEC 12.11); that is not an error. An empty opID means a
 	// volume without such a label. While a container uses the volume, the error is [ErrVolumeInUse].
 	DeleteVolume(ctx context.Context, id workspace.ID, opID string) error
 	// StartJob starts the storage job called [JobSpec.Name] and returns without waiting for its end. If a job of that
-	// name exists, running or not, it does nothing. It MUST refuse if the volume does not exist, while the workspace's
-	// container exists (SPEC 12.4), and while another job runs. Like Start, it does not pull images: without the job's
-	// image the error is a [MissingImageError].
+	// name exists, running or not, it does nothing. It MUST refuse in three cases: the volume does not exist, the
+	// workspace's container exists (SPEC 12.4), or another job runs. Like Start, it does not pull images: without the
+	// job's image the error is a [MissingImageError].
 	StartJob(ctx context.Context, spec JobSpec) error
 	// DeleteJobs kills and removes all storage jobs of the workspace.
 	DeleteJobs(ctx context.Context, id workspace.ID) error
@@ -149,12 +150,12 @@ type Inspector interface {
 	// Look samples the activity in the workspace's running container, for [work.Settings] to judge. It MUST NOT count
 	// as use or change anything in the container. Only the command of [work.BusyLabel] runs there, as the container's
 	// user and for a bounded time. The sample has nothing about kernels. If no container runs, the error is
-	// [ErrNotFound], and if it is frozen, [ErrFrozen]: nothing happens in it. Any other error means that nothing is
-	// known.
+	// [ErrNotFound], and if it is frozen, [ErrFrozen], because no program works in it. Any other error means that nothing
+	// is known.
 	Look(ctx context.Context, id workspace.ID) (work.Sample, error)
-	// Usage counts the content of those homes, and takes at most about limit. Homes that do not exist or cannot be
-	// counted are not in the map. It MUST NOT delay a container or a job that starts on a home, nor the removal of the
-	// home. It MUST NOT change anything in the home, nor count as use.
+	// Usage counts the content of those homes. It takes about limit at most. Homes that do not exist or cannot be counted
+	// are not in the map. It MUST NOT delay a container or a job that starts on a home, nor the removal of the home. It
+	// MUST NOT change anything in the home, nor count as use.
 	Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (map[workspace.ID]Usage, error)
 	// Disk returns how full the disk of the home volumes is. It may be called every half minute, and the answer may be
 	// half a minute old. If there is no such disk, the error is [ErrUnknownDisk].
@@ -175,9 +176,9 @@ type Objects interface {
 // Freezer suspends the processes of a container where they are, and resumes them. A frozen container takes no processor
 // time and keeps its memory, its address and its connections: data that arrives waits in the kernel. Containers reports
 // it as Running with [workspace.HealthPaused] and its endpoint, and after a thaw reports the state from before:
-// freezing makes a container neither unhealthy nor starting. If one change follows another immediately, an engine may
-// show the second late, and sends an event when it does. A caller that needs a container thawed therefore repeats Thaw
-// until Containers shows it.
+// freezing makes a container neither unhealthy nor starting. If a freeze and a thaw follow each other immediately, an
+// engine may show the second one late. It sends an event when it does. A caller that needs a container thawed therefore
+// repeats Thaw until Containers shows it.
 //
 // Apart from this interface, only an administrator freezes a container, and Thaw ends that as well. When the engine
 // itself restarts, a frozen container stays frozen or ends; observations show which.
@@ -230,7 +231,7 @@ func (s VolumeSpec) Validate() error { return errors.Join(CheckID(s.ID), checkOw
 type StartSpec struct {
 	ID workspace.ID
 	// Owner is the id of the workspace's user. It becomes a label, which operators use to account for costs. Nothing
-	// depends on it: objects of earlier releases lack it, and a container without it counts as equal.
+	// depends on the label: objects of earlier releases lack it, and a container without it counts as up to date.
 	Owner string
 	// Image is the reference to run; empty means the backend's default image.
 	Image string
@@ -265,8 +266,8 @@ type Pool struct {
 }
 
 // MissingImageError means that the backend must pull an image first. Image is the argument for [Images.Pull]; it is
-// never empty. Jobs means that it is the image of storage jobs: a failed pull is then not a failure of the workspace
-// that needs the job.
+// never empty. Jobs means that the image is that of storage jobs. If its pull fails, this is not a failure of the
+// workspace that needs the job.
 type MissingImageError struct {
 	Image string
 	Jobs  bool

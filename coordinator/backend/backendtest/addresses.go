@@ -68,7 +68,7 @@ func testAddresses(t *testing.T, f Fixture) {
 	}
 }
 
-// testGivenAddresses is for an engine that chooses the addresses itself: the requested slot makes no difference.
+// testGivenAddresses is for an engine that chooses the addresses itself: it ignores the requested slot.
 func testGivenAddresses(t *testing.T, b backend.Backend) {
 	ctx, one, two := Context(t), newID(), newID()
 	for _, id := range []workspace.ID{one, two} {

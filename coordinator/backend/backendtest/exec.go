@@ -74,8 +74,8 @@ func testExec(t *testing.T, f Fixture) {
 	}
 	missing("another installation's container", f.New(t, Installation()))
 
-	// A reader that accepts nothing blocks the command. The call ends with its request, even while the command prints
-	// nothing.
+	// A reader that accepts nothing blocks the command. When its context ends, the call ends, even while the command
+	// prints nothing.
 	stop, cancel := context.WithCancel(ctx)
 	slow := &stuck{begun: make(chan struct{}), ended: stop.Done()}
 	flood := inBackground(stop, b, id, slow, ExecProgram, ExecFlood)
@@ -105,7 +105,7 @@ func testExec(t *testing.T, f Fixture) {
 }
 
 // maxAhead bounds the input that an engine and the systems in between may buffer before the command reads it, in bytes.
-// It is far more than they buffer, and far less than the host's memory.
+// The bound is far more than they buffer, and far less than the host's memory.
 const maxAhead = 64 << 20
 
 // testExecInput checks that the input arrives completely and in order, as fast as the command reads it, and that the
@@ -179,8 +179,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// testTerminal checks that a command has a terminal of the requested size, that a person can type into it, and that it
-// hangs up when the person leaves.
+// testTerminal checks that a command has a terminal of the requested size, that a person can type into the terminal,
+// and that the terminal hangs up when the person leaves.
 func testTerminal(t *testing.T, f Fixture) {
 	id := newID()
 	b, ctx := f.New(t, Installation()), Context(t)
@@ -205,7 +205,7 @@ func testTerminal(t *testing.T, f Fixture) {
 		}()
 		return typed, resized, bufio.NewReader(out), end
 	}
-	// The program may print a size before the terminal has it, and again afterwards.
+	// The program may print its size before the terminal has the new one, and then prints it again.
 	next := func(shown *bufio.Reader, want string) {
 		t.Helper()
 		var all strings.Builder

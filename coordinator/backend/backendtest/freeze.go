@@ -80,8 +80,8 @@ func wantHealth(t *testing.T, b backend.Backend, id workspace.ID, want workspace
 	}
 }
 
-// testFrozenObserved takes each step twice, also through another process, and checks that the other process receives
-// the events.
+// testFrozenObserved freezes and thaws a container twice, with calls from two processes. It checks that both processes
+// see each change, and that the second process receives the events.
 func testFrozenObserved(t *testing.T, f Fixture) {
 	installation, id := Installation(), newID()
 	b, other := f.New(t, installation), f.New(t, installation)
@@ -145,8 +145,8 @@ func testFrozenIncarnation(t *testing.T, f Fixture) {
 	wantHealth(t, b, id, workspace.HealthPaused)
 }
 
-// testFreezeNotDue checks the cases in which there is nothing to freeze or to thaw, and those in which the caller must
-// not change anything.
+// testFreezeNotDue checks the cases in which there is nothing to freeze or to thaw. It also checks that a caller whose
+// lease has lapsed can do neither.
 func testFreezeNotDue(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	nothing := func(what string) {
@@ -251,7 +251,7 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	} else if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a request to a frozen workspace: %v, want that it waits", err)
 	}
-	// This request arrives while the workspace is frozen, too, and waits longer.
+	// This request also arrives while the workspace is frozen, but it waits until the thaw.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", endpoint)
 	must(t, err)
 	defer conn.Close()
@@ -287,8 +287,8 @@ func testFrozenTraffic(t *testing.T, f Fixture) {
 	}
 }
 
-// testFrozenInspected checks that no inspection waits for the thaw, and that inspections that need a running container
-// report that it is frozen.
+// testFrozenInspected checks that no inspection waits for the thaw. If an inspection needs a running container, it must
+// report that the container is frozen.
 func testFrozenInspected(t *testing.T, f Fixture) {
 	b, id := f.New(t, Installation()), newID()
 	// This is far less than the timeout of a test, and far more than any call here takes.

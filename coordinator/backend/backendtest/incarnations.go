@@ -102,8 +102,8 @@ func testLegacyVolume(t *testing.T, f Fixture) {
 	wantNoVolume(t, b, id)
 }
 
-// testLateDelete checks that a deposed leader's request to delete a volume has no effect if it arrives after its
-// successor has replaced the volume (SPEC 12.11).
+// testLateDelete lets a deposed leader's request to delete a volume arrive late, when the next leader has already
+// replaced the volume. The request must have no effect (SPEC 12.11).
 func testLateDelete(t *testing.T, f Fixture) {
 	for name, opID := range map[string]string{"labelled": "old", "legacy": ""} {
 		t.Run(name, func(t *testing.T) {

@@ -228,8 +228,8 @@ func testStartAgainstJob(t *testing.T, f Fixture) {
 	}
 }
 
-// testGrant checks that the job finds its grant before it does anything, and that nothing else finds the grant: nothing
-// that the engine's API shows contains it, and the next job does not find it.
+// testGrant checks that the job finds its grant before it does anything, and that nothing else finds the grant: the
+// engine's API shows it nowhere, and the next job does not find it.
 func testGrant(t *testing.T, f Fixture) {
 	installation, id, ctx := Installation(), newID(), Context(t)
 	b := f.New(t, installation)

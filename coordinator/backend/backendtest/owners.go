@@ -42,7 +42,7 @@ func testOwners(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testOwnerAfterUpgrade checks that objects that an earlier release made without an owner still work.
+// testOwnerAfterUpgrade checks that objects still work that an earlier release made without an owner.
 func testOwnerAfterUpgrade(t *testing.T, f Fixture) {
 	b, id, ctx, owner := f.New(t, Installation()), newID(), Context(t), uuid.NewString()
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pauses is how often a container is paused: only now and then does an event arrive before the listing shows its
-// effect.
+// pauses is how often the test pauses the container. It takes many pauses until an event arrives before the listing
+// shows its effect.
 const pauses = 20
 
 // testPauseEvents checks that the listing shows a paused or resumed container as soon as the event arrives, whoever
@@ -38,8 +38,9 @@ func testPauseEvents(t *testing.T, f Fixture) {
 		}
 	}()
 	defer func() { cancel(); <-ended }()
-	// Events are not counted: hints may be repeated, as are those of the last second, and the listing after an event
-	// may already show a later step. But a step whose own event arrives before the listing shows it has no other event.
+	// The test does not count events: hints may be repeated, those of the last second always are, and the listing after an
+	// event may already show a later step. However, a step has only one event of its own. If that arrives before the
+	// listing shows the step, no other event follows.
 	shows := func(n int, want workspace.Health) {
 		t.Helper()
 		for timeout := time.After(wait.Timeout); ; {

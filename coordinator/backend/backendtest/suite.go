@@ -45,8 +45,8 @@ type Fixture interface {
 	// LegacyVolume creates the home volume as earlier releases did, without the label of the operation.
 	LegacyVolume(t *testing.T, installation string, id workspace.ID)
 	// MissingImage is a reference that cannot be pulled. PullableImage is an image of a workspace that is absent and
-	// can be pulled; it is used only if the backend has Images. SickImage is an image of a workspace whose health check
-	// fails; it is empty if the engine does not run the health checks of images.
+	// can be pulled; it is used only if the backend has Images. SickImage is an image of a workspace, with a health check
+	// that fails; it is empty if the engine does not run the health checks of images.
 	MissingImage(t *testing.T) string
 	PullableImage(t *testing.T) string
 	SickImage(t *testing.T) string
@@ -58,8 +58,8 @@ type Fixture interface {
 	// Break makes the engine fail until repair is called, but only for requests about that workspace's ended container
 	// or its jobs. ends is false if listings include how a container ended, so that only the jobs are affected.
 	Break(t *testing.T, id workspace.ID) (ends bool, repair func())
-	// Hold returns a backend whose requests to delete a volume are held back on their way to the engine. held receives
-	// a value for each of them, and release forwards them all.
+	// Hold returns a backend whose requests to delete a volume are held back on their way to the engine. The channel held
+	// receives a value for each of these requests, and release forwards them all.
 	Hold(t *testing.T, installation string) (b backend.Backend, held <-chan struct{}, release func())
 	// JobReport is everything that the engine's API shows about the workspace's jobs: their description, environment,
 	// labels and output.
@@ -131,8 +131,8 @@ var tests = map[string]func(*testing.T, Fixture){
 // Run runs the suite.
 func Run(t *testing.T, f Fixture) { run(t, f, slices.Sorted(maps.Keys(tests))) }
 
-// RunThird runs a random third of the suite, or all of it with [seed.All]. It is meant for an additional way in which
-// an implementation can run containers.
+// RunThird runs a random third of the suite, or all of it with [seed.All]. It is meant for implementations that can run
+// containers in an additional way.
 func RunThird(t *testing.T, f Fixture) {
 	run(t, f, seed.Third(t, slices.Sorted(maps.Keys(tests))))
 }
@@ -248,7 +248,8 @@ func jobs(t *testing.T, b backend.Backend, id workspace.ID) []workspace.Job {
 	return begun(all[id])
 }
 
-// begun omits what the jobs still wait for: whether a started job already runs depends on the engine.
+// begun returns the jobs without what they still wait for, because it depends on the engine whether a started job
+// already runs.
 func begun(all []workspace.Job) []workspace.Job {
 	for i := range all {
 		all[i].Pending = nil

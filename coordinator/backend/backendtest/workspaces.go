@@ -326,8 +326,8 @@ func testTerms(t *testing.T, f Fixture) {
 	}
 }
 
-// testDeleteIsQuick checks that Delete does not wait for a grace period: by default, the main process of a container
-// ignores SIGTERM.
+// testDeleteIsQuick checks that Delete is quick although the main process of a container ignores SIGTERM by default:
+// Delete must not wait for a grace period.
 func testDeleteIsQuick(t *testing.T, f Fixture) {
 	b, id, ctx := f.New(t, Installation()), newID(), Context(t)
 	must(t, b.Provision(ctx, backend.VolumeSpec{ID: id, OpID: "op"}))
@@ -402,8 +402,8 @@ func testUnlabeledObjects(t *testing.T, f Fixture) {
 	}
 }
 
-// testTwoInstallations checks that, of two installations on one engine, neither touches a workspace of the other when
-// asked about it.
+// testTwoInstallations checks two installations on one engine: if one is asked about a workspace of the other, it does
+// not touch that workspace.
 func testTwoInstallations(t *testing.T, f Fixture) {
 	mine, theirs, ctx := f.New(t, Installation()), f.New(t, Installation()), Context(t)
 	id, theirsOnly := newID(), newID()
@@ -484,7 +484,7 @@ func testSensorsByID(t *testing.T, f Fixture) {
 	}
 }
 
-// testInvalidIDs checks that a string that is not an id does not become part of a name.
+// testInvalidIDs checks that a string does not become part of a name if it is not an id.
 func testInvalidIDs(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	for _, id := range []workspace.ID{"", "x", "../../etc", workspace.ID(strings.ToUpper(string(newID())))} {

@@ -1,8 +1,8 @@
 // Package check defines the checks of `caddy codehub doctor`: the rows of a table, and their findings. Each backend has
 // its own table; the command has the rows that concern no backend.
 //
-// It owns the order in which rows run, and the result of a row whose prerequisite failed. It must not know the
-// subjects of the checks.
+// It decides in which order the rows run, and what the result of a row is if its prerequisite failed. It must not know
+// the subjects of the checks.
 package check
 
 import (

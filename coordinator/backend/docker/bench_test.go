@@ -16,8 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestStartOverhead compares Start with the minimum, two engine calls. It alternates between them, on the same network
-// and with the same settings. It prints the medians, and fails only if Start takes more than twice as long.
+// TestStartOverhead compares Start with the two engine calls that a start needs at least. It alternates between the two
+// ways, on the same network and with the same settings. It prints the medians, and fails only if Start takes more than
+// twice as long.
 func TestStartOverhead(t *testing.T) {
 	e := newEngine(t)
 	installation := backendtest.Installation()
@@ -60,9 +61,9 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2].Round(time.Millisecond)
 }
 
-// BenchmarkDoze measures the time from the thaw of a frozen workspace to the first byte of its answer to a waiting
-// request, and the processor time of many frozen workspaces. Run it with `devenv test -run '^$' -bench
-// '^BenchmarkDoze$' -benchtime 1x ./coordinator/backend/docker`.
+// BenchmarkDoze measures how long it takes from the thaw of a frozen workspace until the first byte of its answer to a
+// waiting request arrives. It also measures how much processor time many frozen workspaces take. Run it with `devenv
+// test -run '^$' -bench '^BenchmarkDoze$' -benchtime 1x ./coordinator/backend/docker`.
 func BenchmarkDoze(b *testing.B) {
 	const rounds, many, watched = 25, 8, 10 * time.Second
 	e := newEngine(b)

@@ -29,7 +29,7 @@ func (d *Docker) create(ctx context.Context, name string, s spec.Container) (con
 		return "", errNameTaken
 	case errdefs.IsNotFound(err) && d.images.Missing(ctx, s.Config.Image):
 		return "", &backend.MissingImageError{Image: s.Config.Image}
-	// As with an image that does not exist, only the user can repair the reference.
+	// Only the user can repair the reference, just as if the image did not exist.
 	case engine.BadReference.Is(err):
 		return "", workspace.Fail(workspace.ReasonImagePullFailed, fmt.Errorf("image %q: %w", s.Config.Image, err))
 	}
@@ -77,9 +77,9 @@ func (d *Docker) remove(ctx context.Context, containerID string) error {
 	return err
 }
 
-// undo removes a workspace's container that must not run, even if ctx has ended, and returns cause. If the removal
-// fails too, the error names both causes, and the next attempt finds the container and tries again. It also removes a
-// volume that the engine created with the container, now or at the next call.
+// undo removes a workspace's container that must not run, and returns cause. It does so even if ctx has ended. If the
+// removal also fails, the error names both causes; the next attempt finds the container and tries again. It also
+// removes a volume that the engine created with the container, now or at the next call.
 func (d *Docker) undo(ctx context.Context, id workspace.ID, containerID string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

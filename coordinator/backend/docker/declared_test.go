@@ -26,8 +26,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// variant returns the terminal's image with that configuration and those symbolic links added. The end of the test
-// removes it and everything derived from it.
+// variant returns the terminal's image with that configuration and those symbolic links added. At the end of the test,
+// the image and everything derived from it are removed.
 func (r *real) variant(with container.Config, links map[string]string) string {
 	r.Helper()
 	ctx := r.Context()
@@ -88,8 +88,8 @@ func volumesOf(paths ...string) map[string]struct{} {
 	return all
 }
 
-// TestVolumesOfAnImage: whatever volumes an image declares, the files in the home stay, and the home is the only
-// volume.
+// TestVolumesOfAnImage: regardless of the volumes that an image declares, the files in the home stay, and the home is
+// the only volume.
 func TestVolumesOfAnImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -349,7 +349,7 @@ func TestDoctorLooksAtImages(t *testing.T) {
 	}
 }
 
-// TestDoctorDoesNotBlameTheImage: an engine that does not answer says nothing about an image.
+// TestDoctorDoesNotBlameTheImage: if the engine does not answer, the doctor reports no fault of an image.
 func TestDoctorDoesNotBlameTheImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

@@ -176,7 +176,7 @@ func (e *engine) ShellImage(t *testing.T) string { return devenv.TestWorkspaceIm
 
 func (e *engine) Pause(t *testing.T, id workspace.ID) bool {
 	t.Helper()
-	// A busy kernel may take too long to freeze a container: the engine then gives up, and the container keeps running.
+	// If a busy kernel takes too long to freeze a container, the engine gives up, and the container keeps running.
 	wait.For(t, "the engine pauses it", func() error { return e.api.ContainerPause(t.Context(), id.ContainerName()) })
 	return true
 }

@@ -50,8 +50,8 @@ func (e *engine) hostNetwork(answer func(r *http.Request, body []byte) *http.Res
 	})
 }
 
-// unable are the ways in which an engine reports that it does not support the rules. The second one is the kernel's own
-// message.
+// unable lists the ways in which an engine reports that it does not support the rules. The second one is the kernel's
+// own message.
 var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	"a plugin forbids it": func(r *http.Request, _ []byte) *http.Response {
 		return &http.Response{StatusCode: http.StatusForbidden, Status: "403 Forbidden", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
@@ -64,8 +64,8 @@ var unable = map[string]func(r *http.Request, body []byte) *http.Response{
 	},
 }
 
-// TestNothingStartsBeforeTheRulesStand: the only exception, with the setting auto, is an engine that itself reports
-// that it does not support the rules.
+// TestNothingStartsBeforeTheRulesStand: there is only one exception. With the setting auto, workspaces start on an
+// engine that itself reports that it does not support the rules.
 func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -89,7 +89,8 @@ func outside(t *testing.T) {
 		var err error
 		r.name, err = net.ListenPacket("udp", net.JoinHostPort(nameserver, "53"))
 		r.err = errors.Join(r.err, err)
-		// This is a web server beside the name server: of that address, only the port for names may be open.
+		// This is a web server at the address of the name server. Workspaces may reach only the port for names at that
+		// address.
 		l, err := net.Listen("tcp", net.JoinHostPort(nameserver, "80"))
 		r.err = errors.Join(r.err, err)
 		r.web = append(r.web, l)
@@ -204,8 +205,8 @@ func (e *engine) inside(t *testing.T, name string, command ...string) (succeeded
 	}
 }
 
-// reaches returns the addresses that can be opened from inside a container. It retries the expected ones: five seconds
-// may be too short on a busy machine.
+// reaches returns the addresses that can be opened from inside a container. It retries the expected ones: on a busy
+// machine, five seconds may be too short.
 func (e *engine) reaches(t *testing.T, name string, targets map[string]string, want ...string) (reached []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -335,8 +336,8 @@ func TestEgress(t *testing.T) {
 		}
 		served(what)
 	}
-	// Without our rules the engine keeps networks apart. It stops doing so for a moment whenever it creates a network,
-	// as other tests cause.
+	// Without our rules, the engine keeps networks apart. However, it stops doing so for a moment whenever it creates a
+	// network, and other tests create networks.
 	unruled := func(what string) {
 		t.Helper()
 		wait.For(t, what+", a workspace reaches what the engine allows", func() error {
@@ -396,8 +397,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestAWorkspaceTakesNoNameOfAServer: the engine's name server resolves every host name for each workspace. A workspace
-// named like a server must not hide the server.
+// TestAWorkspaceTakesNoNameOfAServer: the engine's name server tells each workspace the addresses of all others by
+// their host names. A workspace that has the name of a server must not hide that server.
 func TestAWorkspaceTakesNoNameOfAServer(t *testing.T) {
 	outside(t)
 	e := egressEngine(t, egress.Options{Enforce: egress.EnforceRequire})

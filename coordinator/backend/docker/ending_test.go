@@ -96,8 +96,8 @@ func TestAskedToEnd(t *testing.T) {
 	}
 }
 
-// TestTerminalIsAskedToEnd: the program in a terminal gets its time, and then the shell ends as if the terminal had
-// been closed.
+// TestTerminalIsAskedToEnd: the program in a terminal has time to end. Then the shell ends as if the terminal had been
+// closed.
 func TestTerminalIsAskedToEnd(t *testing.T) {
 	t.Parallel()
 	const grace = time.Minute
@@ -151,7 +151,7 @@ while kill -0 $! 2>/dev/null; do wait $!; done
 	}
 }
 
-// TestAskedWithinTheTimeThatIsLeft: however long programs may take, enough time remains to remove the container.
+// TestAskedWithinTheTimeThatIsLeft: even if programs may take long to end, enough time remains to remove the container.
 func TestAskedWithinTheTimeThatIsLeft(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, func(o *docker.Options) { o.StopGrace = time.Minute })

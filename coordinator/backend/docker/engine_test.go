@@ -214,8 +214,8 @@ func TestLeftBetweenCreateAndStart(t *testing.T) {
 	}
 	must(t, b.Delete(t.Context(), id))
 
-	// A process died before it started the job, perhaps while it wrote the grant: the next process writes another
-	// grant.
+	// A process has died before it started the job, perhaps while it was writing the grant. The next process writes
+	// another grant.
 	job := backend.JobSpec{ID: id, Kind: workspace.JobArchive, OpID: uuid.NewString(), Env: []string{"TEST_SIZE=1"}, Grant: []byte("new")}
 	labels[spec.LabelKind], labels[spec.LabelOp], labels[spec.LabelJob] = spec.KindJob, job.OpID, string(job.Kind)
 	made, err := e.api.ContainerCreate(t.Context(), &container.Config{
@@ -278,8 +278,8 @@ func TestJobContainer(t *testing.T) {
 	if !slices.Equal(c.HostConfig.CapAdd, []string{"CAP_DAC_READ_SEARCH"}) && !slices.Equal(c.HostConfig.CapAdd, []string{"DAC_READ_SEARCH"}) {
 		t.Errorf("an archive job has the capabilities %v", c.HostConfig.CapAdd)
 	}
-	// The job yields to workspaces: the engine has accepted its shares of the processors and of the disk, or has
-	// reported that it does not support them.
+	// The job yields to workspaces: the engine has accepted the job's shares of the processors and of the disk, or has
+	// reported that it does not support such shares.
 	info, err := e.api.Info(t.Context())
 	must(t, err)
 	if info.CPUShares && (c.HostConfig.CPUShares == 0 || c.HostConfig.CPUShares >= 1024) {

@@ -16,8 +16,9 @@ import (
 )
 
 // Events implements [backend.Core]. It reports containers and jobs that start, end, are paused, are removed, or change
-// their health. The stream ends when the engine stops or hangs. A stream without events would not show that, so after a
-// quiet time it pings the engine. When the stream ends, the caller observes everything and subscribes again.
+// their health. The stream ends when the engine stops or hangs. When no events arrive, it is unclear whether the engine
+// still works. So after some time without events, Events pings the engine. When the stream ends, the caller observes
+// everything and subscribes again.
 func (d *Docker) Events(ctx context.Context) (<-chan workspace.ID, error) {
 	// The client reports a failed subscription only as the end of the stream. So ping first, to give the caller an
 	// error.
@@ -99,12 +100,14 @@ func (d *Docker) pass(ctx context.Context, messages <-chan events.Message, faile
 	}
 }
 
-// settleLimit bounds how long a change may stay invisible because the engine still works on the container.
+// settleLimit bounds how long settle waits for a change to become visible while the engine still works on the
+// container.
 const settleLimit = 5 * time.Second
 
 // settle returns once listings show the change that an event reported. After a container has ended, the engine unmounts
 // its files and disconnects it, which takes up to a second on a busy host. After a pause, it writes the container's
-// state to its disk. It sends no further event, but answers about the container only when it is done.
+// state to its disk. The engine sends no further event when it is done, but until then it does not answer questions
+// about the container.
 func (d *Docker) settle(ctx context.Context, containerID string) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()

@@ -18,8 +18,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAnEventThatPrecedesItsListing: the engine sends an event while it holds the container, answers nothing about it,
-// and lists the old state. The event is passed on once the listing shows the change.
+// TestAnEventThatPrecedesItsListing: the engine sends an event while it still works on the container. Until it is done,
+// it does not answer questions about the container, and its listing shows the old state. The event is passed on once
+// the listing shows the change.
 func TestAnEventThatPrecedesItsListing(t *testing.T) {
 	for _, c := range []struct {
 		action      events.Action

@@ -31,8 +31,7 @@ func unreachable(t *testing.T, err error, contains string) {
 	}
 }
 
-// TestEngineRestartedWithLiveRestore: to a client the engine seems away for a moment, while the containers keep
-// running.
+// TestEngineRestartedWithLiveRestore: a client cannot reach the engine for a moment, while the containers keep running.
 func TestEngineRestartedWithLiveRestore(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -106,8 +105,8 @@ func TestEngineHangs(t *testing.T) {
 	}
 }
 
-// TestAnotherEngineAnswers: an empty engine at the same address is not asked for its containers, and the error names
-// both.
+// TestAnotherEngineAnswers: if an empty engine answers at the same address, it is not asked for its containers, and the
+// error names both engines.
 func TestAnotherEngineAnswers(t *testing.T) {
 	t.Parallel()
 	e, other := newEngine(t), newFakeEngine(t, "OTHER:ENGINE", "1.41")
@@ -199,7 +198,7 @@ func TestPruneByVersion(t *testing.T) {
 	}
 }
 
-// TestVolumeThatStays: the engine's answer to a prune is the same whether or not it removed anything.
+// TestVolumeThatStays: the engine's answer to a prune does not show whether it removed anything.
 func TestVolumeThatStays(t *testing.T) {
 	t.Parallel()
 	f, id := newFakeEngine(t, "FAKE", "1.41"), newID()
@@ -226,8 +225,8 @@ func TestVolumeThatStays(t *testing.T) {
 	}
 }
 
-// TestLateContainerDelete: a deposed leader's request to remove a container arrives when its successor has started
-// another one, for a user or for a job.
+// TestLateContainerDelete: a deposed leader's request to remove a container arrives late, when the next leader has
+// started another container, for a user or for a job.
 func TestLateContainerDelete(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -285,7 +284,7 @@ func TestDiskFull(t *testing.T) {
 	start(t, b, backend.StartSpec{ID: id})
 }
 
-// TestListingFails: an engine that answers with an error says nothing about any workspace.
+// TestListingFails: if the engine answers a listing with an error, nothing is concluded about any workspace.
 func TestListingFails(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -340,7 +339,7 @@ func TestProgressIsReadRarely(t *testing.T) {
 	})
 }
 
-// TestMissingImages: the errors name the argument for Pull, even for images that no workspace names.
+// TestMissingImages: each error names the image to pass to Pull, even if no workspace names that image.
 func TestMissingImages(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -373,8 +372,7 @@ func TestDefaultImagePulled(t *testing.T) {
 	start(t, b, backend.StartSpec{ID: id})
 }
 
-// TestPullIsInterrupted: if the engine ends during a pull, that is not the image's failure, because the image may be
-// fine.
+// TestPullIsInterrupted: if the engine ends during a pull, the error does not blame the image, which may be fine.
 func TestPullIsInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newFakeEngine(t, "FAKE", "1.41")

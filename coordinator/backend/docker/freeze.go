@@ -22,8 +22,8 @@ func (d *Docker) awake(ctx context.Context, id workspace.ID) (*container.Inspect
 	return c, err
 }
 
-// orFrozen returns the reason why nothing could start in a container that was awake: [backend.ErrFrozen] if the
-// container was frozen in the meantime, even if it has been thawed since, and otherwise err.
+// orFrozen returns the reason why nothing could start in a container that was awake: it is [backend.ErrFrozen] if the
+// container was frozen in the meantime, even if it has been thawed since; otherwise it is err.
 func (d *Docker) orFrozen(ctx context.Context, id workspace.ID, err error) error {
 	if err == nil || !engine.Answered(ctx, err) {
 		return err

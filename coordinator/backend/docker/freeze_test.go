@@ -42,8 +42,8 @@ func (e *engine) variant(t *testing.T, with container.Config) string {
 	return committed.ID
 }
 
-// TestHealthAfterThaw: the engine calls a paused container unhealthy, even after a thaw, until its next probe. Freezing
-// does not change the results of the probes.
+// TestHealthAfterThaw: the engine calls a paused container unhealthy. It still does so after a thaw, until the
+// container's next probe. Freezing does not change the results of the probes.
 func TestHealthAfterThaw(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -72,8 +72,7 @@ func TestHealthAfterThaw(t *testing.T) {
 				must(t, b.Freezer.Freeze(ctx, id, was.StartedAt))
 				wait.Until(t, "it shows as paused", func() bool { return seen().Health == workspace.HealthPaused })
 				must(t, b.Freezer.Thaw(ctx, id))
-				// The engine may call it paused for a moment, and afterwards must report exactly the previous
-				// state.
+				// For a moment, the container may still show as paused. After that, exactly the previous state must be reported.
 				var now workspace.Container
 				wait.Until(t, "it shows as thawed", func() bool { now = seen(); return now.Health != workspace.HealthPaused })
 				if now != was {
@@ -94,8 +93,8 @@ func TestHealthAfterThaw(t *testing.T) {
 	}
 }
 
-// TestRestartedByHand: an administrator restarts a container behind this program's back. Earlier decisions do not
-// freeze it, and the listings become right again.
+// TestRestartedByHand: an administrator restarts a container behind this program's back. Decisions from before the
+// restart do not freeze the container, and the listings become right again.
 func TestRestartedByHand(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -131,7 +130,7 @@ func TestRestartedByHand(t *testing.T) {
 	}
 }
 
-// TestFrozenMeanwhile: something else changes the container between the requests of one call.
+// TestFrozenMeanwhile: another process changes the container between the requests of one call.
 func TestFrozenMeanwhile(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -260,8 +259,8 @@ func TestTheDoctorLooksAtAFrozenWorkspace(t *testing.T) {
 	}
 }
 
-// TestTheDoctorTriesToFreeze: the tests' engine can freeze containers, and the attempt leaves nothing behind. The error
-// of an engine that cannot is passed on.
+// TestTheDoctorTriesToFreeze: the doctor finds that the tests' engine can freeze containers, and its attempt leaves
+// nothing behind. The error of an engine that cannot is passed on.
 func TestTheDoctorTriesToFreeze(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// TestImagesWithoutVolumesAreRemoved: once the original is gone and no container uses the image without volumes, it is
-// removed when the next one is created. The images of another installation stay.
+// TestImagesWithoutVolumesAreRemoved: an image without volumes is removed when the next such image is created, if its
+// original is gone and no container uses it. The images of another installation stay.
 func TestImagesWithoutVolumesAreRemoved(t *testing.T) {
 	t.Parallel()
 	installation := ""

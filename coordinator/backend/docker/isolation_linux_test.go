@@ -154,7 +154,7 @@ func TestJobsReachTheStoreAlone(t *testing.T) {
 		t.Errorf("archived %s, and restored %s", want, got)
 	}
 
-	// This is another container in the jobs' network, with all tools of a workspace's image.
+	// This is another container in the network of the jobs, and has all tools of a workspace's image.
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	must(t, err)
 	serve(t, l)

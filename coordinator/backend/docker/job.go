@@ -19,7 +19,7 @@ import (
 // StartJob implements [backend.Core]. It also starts a job whose container was created but not started, because a
 // process died in between.
 func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
-	// If the environment were malformed, the engine's own error would repeat it.
+	// Check the environment here: if it is malformed, the engine's own error would repeat it.
 	if err := s.Validate(); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (d *Docker) StartJob(ctx context.Context, s backend.JobSpec) error {
 // startJob is one attempt of StartJob. A workspace's container and a job that start at the same time exclude each other
 // without a lock (SPEC 12.4). Each creates its own container first and then looks for the other one. So at least one of
 // them sees both and gives way. The method start does the same from the other side. Two jobs exclude each other in the
-// same way: a previous leader's job, unknown to its successor, may start late.
+// same way: a job of the previous leader may start late, when the present leader does not know of it.
 func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := s.Name()
 	var present *container.InspectResponse
@@ -98,8 +98,8 @@ func (d *Docker) startJob(ctx context.Context, s backend.JobSpec) error {
 	return d.undo(ctx, s.ID, containerID, engine.Wrap("starting storage job "+name, err))
 }
 
-// jobNetwork returns the network of storage jobs. If jobs have a network of their own, its rules are in force or not
-// required.
+// jobNetwork returns the network of storage jobs. If jobs have a network of their own, jobNetwork returns it only if
+// its rules are in force or not required.
 func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 	if d.jobs == nil {
 		return d.opts.JobNetwork, nil
@@ -111,8 +111,8 @@ func (d *Docker) jobNetwork(ctx context.Context) (string, error) {
 	return id, d.guard.BeforeStart(ctx, id)
 }
 
-// checkNoContainer fails while the workspace's container exists. A container that does not run may be about to (SPEC
-// 12.4).
+// checkNoContainer fails while the workspace's container exists. This includes a container that does not run, because
+// it may be about to start (SPEC 12.4).
 func (d *Docker) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	c, err := d.api.Inspect(ctx, id.ContainerName())
 	if err == nil && c != nil {

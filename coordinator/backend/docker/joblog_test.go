@@ -17,7 +17,7 @@ import (
 )
 
 // TestJobOutputUnreadable: if the output of one job cannot be read, other jobs are not affected. Reading the output is
-// retried for a while. Then the result counts as lost, which is not the job's failure.
+// retried for a while. After that, the result counts as lost, but the job does not count as failed.
 func TestJobOutputUnreadable(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -10,8 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// TestMemoryOfAnotherHost: only the memory of the containers, except for what the kernel may drop, is known to be in
-// use.
+// TestMemoryOfAnotherHost: the containers' memory, without what the kernel may drop, is all that is known to be in use.
 func TestMemoryOfAnotherHost(t *testing.T) {
 	f := newFakeEngine(t, "engine", "1.47")
 	stats := func(usage, droppable int) http.HandlerFunc {

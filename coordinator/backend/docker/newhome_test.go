@@ -54,8 +54,8 @@ func (r *real) built(instructions string) (id string) {
 }
 
 // TestNewHomeWithAFolderInIt: the engine creates the working folder of an image as root, and fills a new home with it.
-// The home and the folder still belong to the user, even after the home was emptied, and after a start that could not
-// examine the home.
+// The home and the folder must nevertheless belong to the user. This holds even after the home was emptied, and after a
+// start that could not examine the home.
 func TestNewHomeWithAFolderInIt(t *testing.T) {
 	t.Parallel()
 	blind := false
@@ -105,8 +105,8 @@ func TestNewHomeWithAFolderInIt(t *testing.T) {
 	}
 }
 
-// TestFoldersThatStayRoots: a folder that belongs to root stays root's if it contains anything, if the image does not
-// expect it, or if it is reached through a link.
+// TestFoldersThatStayRoots: a folder that belongs to root still does after a start if it contains anything, if the
+// image does not expect it, or if it is reached through a link.
 func TestFoldersThatStayRoots(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

@@ -132,7 +132,7 @@ func (d *Docker) removeScratch(ctx context.Context, o backend.Object) error {
 	if id, err := workspace.ParseID(v.Labels[spec.LabelWorkspace]); err == nil && kind == spec.KindAutoCreated {
 		return d.homes.DeleteAutoCreated(ctx, id) // it has the name of a home
 	}
-	// The engine generated its name, which no other volume will ever have.
+	// The engine has generated the volume's name, which no other volume will ever have.
 	err = d.api.VolumeRemove(ctx, o.Name, false)
 	if errdefs.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", backend.ErrVolumeInUse, err)

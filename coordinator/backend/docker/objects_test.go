@@ -60,7 +60,8 @@ func TestScratchWithoutItsJob(t *testing.T) {
 	}
 }
 
-// TestScratchInUse: between the listing and the command, a container mounts the scratch volume.
+// TestScratchInUse: after the scratch volume was listed, and before the command to remove it arrives, a container
+// mounts it.
 func TestScratchInUse(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -80,8 +81,8 @@ func TestScratchInUse(t *testing.T) {
 	}
 }
 
-// TestAccidentGivesWayToHome: an empty volume that the engine created is an orphan. By the time the command to remove
-// it arrives, a home has its name.
+// TestAccidentGivesWayToHome: an empty volume that the engine created is an orphan. However, when the command to remove
+// it arrives, a home has taken its name, and must stay.
 func TestAccidentGivesWayToHome(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
@@ -162,7 +163,7 @@ func TestRemoveReadsLabelsItself(t *testing.T) {
 			t.Errorf("%s of no installation was removed", o.Kind)
 		}
 	}
-	// A name instead of an id would refer to any object with that name.
+	// If the command had a name instead of an id, it would refer to any object with that name.
 	if err := b.Remove(ctx, backend.Object{Kind: backend.ObjectContainer, Workspace: id, UID: id.ContainerName()}); err != nil {
 		t.Errorf("a name in place of an id: %v", err)
 	}

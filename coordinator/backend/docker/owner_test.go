@@ -36,8 +36,8 @@ func (e *engine) owner(t *testing.T, id workspace.ID) [2]int {
 	return [2]int{h.Uid, h.Gid}
 }
 
-// TestHomeOwner: every image's user can use a new home, the home of an empty archive, and an empty one of another
-// image's user. A home with files keeps its owner.
+// TestHomeOwner: the user of every image can use a new home, a home that was restored from an empty archive, and an
+// empty home that belongs to another image's user. A home with files keeps its owner.
 func TestHomeOwner(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestWhyAnImageCannotBePulled: only a failure that another attempt cannot fix is an error. Everything else waits, with
-// its cause.
+// TestWhyAnImageCannotBePulled: a failed pull is an error only if another attempt cannot help. Everything else waits,
+// with its cause.
 func TestWhyAnImageCannotBePulled(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)

@@ -25,8 +25,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// privateEngine starts an engine that the test may stop and break, and returns a backend for it and the suite's image.
-// The engine has its own network.
+// privateEngine starts an engine that the test may stop and break. It returns a backend for that engine, and the
+// suite's image. The engine has its own network.
 func privateEngine(t *testing.T, s server.Storage) (*server.Engine, backend.Backend) {
 	t.Helper()
 	needRoot(t)
@@ -85,8 +85,8 @@ func stopped(t *testing.T, pid int) bool {
 	return len(threads) > 0
 }
 
-// TestEngineStoppedAndRestarted: the process of a real engine is suspended with SIGSTOP and continued. It is then
-// restarted without live-restore: its containers end, which does not count as a crash of theirs.
+// TestEngineStoppedAndRestarted: the process of a real engine is suspended with SIGSTOP, and later continued. Then the
+// engine is restarted without live-restore. Its containers end, which does not count as a crash of the containers.
 func TestEngineStoppedAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := server.Durable(t.TempDir(), "docker")
@@ -138,8 +138,8 @@ func TestEngineStoppedAndRestarted(t *testing.T) {
 	}
 }
 
-// TestAnotherDataFolderIsAnotherEngine: two real engines of one machine, as before and after a data folder is mounted.
-// Some versions of Docker report the same id for both.
+// TestAnotherDataFolderIsAnotherEngine: two real engines run on one machine, like an engine before and after its data
+// folder is mounted. Some versions of Docker report the same id for both.
 func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
 	t.Parallel()
 	found := make(map[string]bool)
@@ -154,7 +154,7 @@ func TestAnotherDataFolderIsAnotherEngine(t *testing.T) {
 	}
 }
 
-// TestEngineDiskFull: the disk of a real engine fills up, and later has space again.
+// TestEngineDiskFull: the disk of a real engine becomes full, and later has space again.
 func TestEngineDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -233,8 +233,8 @@ func dockerd(t *testing.T, dir string, live bool) (end func(syscall.Signal)) {
 	return end
 }
 
-// ownFolder is a folder for an engine that a test starts with dockerd. The end of the test unmounts what the engine
-// leaves mounted there.
+// ownFolder is a folder for an engine that a test starts with dockerd. At the end of the test, everything is unmounted
+// that the engine has left mounted there.
 func ownFolder(t *testing.T) string {
 	t.Helper()
 	needRoot(t)

@@ -77,7 +77,7 @@ func (e *engine) PullableImage(t *testing.T) string {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
-		// It is sent slowly, because the engine reports only the newest state of a layer.
+		// The layer is sent slowly, because the engine reports only the newest state of a layer.
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for piece := range slices.Chunk(body, 128<<10) {

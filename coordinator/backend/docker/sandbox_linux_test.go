@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// TestInSandboxes uses containers that have joined a sandbox. With these it runs the tests of what a workspace's
-// container is and can reach. The tests of the isolation of workspaces run each time. Of the others, a random third
+// TestInSandboxes repeats tests with containers that have joined a sandbox: the tests of what a workspace's container
+// is, and of what it can reach. The tests of the isolation of workspaces always run. Of the others, a random third
 // runs, or all with [seed.All].
 func TestInSandboxes(t *testing.T) {
 	type sandboxed struct {

@@ -28,7 +28,8 @@ type warmed struct {
 }
 
 func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
-	// Concurrent starts of the same workspace wait here for one of them, and then all start it at the same time.
+	// If a workspace is started several times at once, one of the calls puts it to sleep here while the others wait. After
+	// that, all of them start it at the same time.
 	box, err, _ := w.engine.warming.Do(string(s.ID), func() (any, error) { return w.sleepFirst(ctx, s) })
 	if err != nil {
 		return err
@@ -42,8 +43,8 @@ func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
 	return nil
 }
 
-// sleepFirst starts a workspace that does not run and, unless its container has joined a sandbox, puts it to sleep and
-// returns its new sandbox.
+// sleepFirst starts the workspace if it is not running. If its container has not joined a sandbox, sleepFirst then puts
+// the workspace to sleep, and returns the id of the new sandbox. Otherwise it returns "".
 func (w warmed) sleepFirst(ctx context.Context, s backend.StartSpec) (box string, err error) {
 	before, err := w.Core.Containers(ctx, s.ID)
 	if err != nil || before[s.ID].Running {
@@ -189,7 +190,8 @@ func (e *engine) memory(t *testing.T, id string) uint64 {
 	return s.MemoryStats.Usage
 }
 
-// TestSandboxesAreBounded: the sandboxes of the workspaces that went to sleep last stay, in every process.
+// TestSandboxesAreBounded: only the workspaces that went to sleep last keep their sandboxes, regardless of which
+// process put them to sleep.
 func TestSandboxesAreBounded(t *testing.T) {
 	t.Parallel()
 	e, installation := warmEngine(t, 2), backendtest.Installation()
@@ -214,7 +216,8 @@ func TestSandboxesAreBounded(t *testing.T) {
 	e.asleep(t, ids[0])
 	e.asleep(t, ids[2])
 
-	// A running workspace keeps its sandbox, however many workspaces sleep, and with every setting.
+	// A running workspace keeps its sandbox, regardless of how many workspaces sleep and of how many sandboxes the setting
+	// allows.
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: ids[0]}))
 	at := backendtest.Ready(t, b, ids[0])
 	e.change = func(o *docker.Options) { o.Warm = 0 }
@@ -255,7 +258,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has joined a sandbox with another address, or that is still there")
 	}
 
-	// A workspace that runs in its sandbox gives way to no other.
+	// A workspace that runs in its sandbox does not lose its address to another one.
 	must(t, b.Delete(t.Context(), one))
 	box := e.asleep(t, one)
 	must(t, b.Start(t.Context(), backend.StartSpec{ID: one, Slot: slot(t, b, 9)}))
@@ -268,7 +271,7 @@ func TestSandboxGivesWay(t *testing.T) {
 		t.Error("it has lost its sandbox")
 	}
 
-	// The network has no place left: the engine reports this as long as a workspace sleeps.
+	// As long as a sleeping workspace has a sandbox, the engine reports that the network has no place left.
 	must(t, b.Delete(t.Context(), one))
 	must(t, b.Delete(t.Context(), two))
 	e.asleep(t, one)
@@ -283,7 +286,7 @@ func TestSandboxGivesWay(t *testing.T) {
 	backendtest.Ready(t, b, three)
 }
 
-// TestSandboxThatIsLost: the sandbox of a workspace is removed or stopped from outside.
+// TestSandboxThatIsLost: somebody else removes or stops the sandbox of a workspace.
 func TestSandboxThatIsLost(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -329,8 +332,8 @@ func TestSandboxThatIsLost(t *testing.T) {
 	}
 }
 
-// TestSandboxHalfMade: a process died after any of its requests to the engine, or the engine refuses one. The workspace
-// starts without a sandbox, and has one after it has slept again.
+// TestSandboxHalfMade: while a process makes a sandbox, it dies after one of its requests to the engine, or the engine
+// refuses one. The workspace starts without a sandbox, and has one after it has slept again.
 func TestSandboxHalfMade(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{"created": "/containers/create", "filled": "/archive", "started": "/start"} {

@@ -34,7 +34,8 @@ func (e *engine) before(method, part string, f func(r *http.Request)) (remove fu
 	})
 }
 
-// aged makes sandboxes look older to the backends, by the duration in the returned value.
+// aged makes sandboxes look older to the backends than they are, by the duration that the test stores in the returned
+// value.
 func (e *engine) aged() *atomic.Int64 {
 	var by atomic.Int64
 	was := e.change
@@ -71,8 +72,8 @@ func (e *engine) aged() *atomic.Int64 {
 }
 
 // TestSandboxesTakeTurns: one sandbox is created at a time, and the one for the workspace that went to sleep last comes
-// first. A sandbox whose turn would come too late is not created. A start waits for its own workspace's sandbox if that
-// is being created, and for no other.
+// first. A sandbox whose turn would come too late is not created. A start waits while the sandbox of its own workspace
+// is being created, but not for other sandboxes.
 func TestSandboxesTakeTurns(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, 2)
@@ -128,7 +129,8 @@ func TestSandboxesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestSandboxIsRenewed: nothing joins yesterday's sandbox, and one that was in use for that long is replaced.
+// TestSandboxIsRenewed: no container joins an old sandbox. If a sandbox becomes old while its workspace runs, it is
+// replaced when the workspace goes to sleep.
 func TestSandboxIsRenewed(t *testing.T) {
 	t.Parallel()
 	e := warmEngine(t, spec.DefaultWarm)
@@ -207,12 +209,13 @@ func TestSandboxesThatNobodyWillJoin(t *testing.T) {
 	e.asleep(t, fine)
 }
 
-// TestSandboxThatIsJoinedMeanwhile: one process removes the sandbox of a sleeping workspace, because the limit is
-// lower, while another one starts that workspace. Whatever the order, the workspace runs, with a network that stays.
+// TestSandboxThatIsJoinedMeanwhile: one process has a lower limit and therefore removes the sandbox of a sleeping
+// workspace. At the same time, another process starts that workspace. In whatever order their requests arrive, the
+// workspace runs and keeps its network.
 func TestSandboxThatIsJoinedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// During that request of the first process, the other process does all its work.
+		// While one process makes this request, the other one does all its work.
 		method, part string
 		after        bool // after the answer
 		byRemover    bool // otherwise by the process that starts the workspace
@@ -299,8 +302,9 @@ func at(method, part string, after bool, armed *atomic.Bool, f func()) func(http
 	}
 }
 
-// TestSandboxThatIsGoingToBeRemoved: a workspace has found its sandbox before another process marks it, and would join
-// it after that process has seen no joined container.
+// TestSandboxThatIsGoingToBeRemoved: the process that starts a workspace finds its sandbox. Another process then
+// renames that sandbox to remove it, and sees that no container has joined it. After that, the workspace's container
+// must not join the sandbox.
 func TestSandboxThatIsGoingToBeRemoved(t *testing.T) {
 	t.Parallel()
 	e, installation := warmEngine(t, spec.DefaultWarm), backendtest.Installation()

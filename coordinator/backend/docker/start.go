@@ -23,8 +23,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Start implements [backend.Core]. It replaces a container that has exited, and starts one that a dead process created
-// from the same spec and never started.
+// Start implements [backend.Core]. It replaces a container that has exited. If a process died after it had created a
+// container from the same spec, Start starts that container.
 func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (d *Docker) Start(ctx context.Context, s backend.StartSpec) error {
 }
 
 // start is one attempt of Start. It creates the container, then checks that the volume exists and that no job uses it,
-// and only then starts the container. While a container exists, its volume cannot be removed and a new job gives way,
-// so the result of the checks stays valid. A container that fails a check is removed without having run.
+// and only then starts the container. While a container exists, its volume cannot be removed, and a new job gives way
+// to it. So the result of the checks stays valid. A container that fails a check is removed without having run.
 func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	id, name := s.ID, s.ID.ContainerName()
 	var present *container.InspectResponse
@@ -103,7 +103,7 @@ func (d *Docker) start(ctx context.Context, s backend.StartSpec) error {
 	case present == nil:
 	case present.State.Status == container.StateCreated &&
 		present.Config.Labels[spec.LabelSpec] == want.Config.Labels[spec.LabelSpec]:
-		// Another process created the container and is about to start it, or died in between.
+		// Another process has created the container and is about to start it, or has died before it could.
 		containerID = present.ID
 	default:
 		// It has exited, or was created from another spec. Its changes outside the home are not kept.
@@ -168,8 +168,8 @@ func (d *Docker) sandboxGone(ctx context.Context, id workspace.ID, box *sandbox.
 	return err == nil && gone
 }
 
-// checkNoJob fails while a storage job, other than the one in the container own, uses the volume (SPEC 7). It removes a
-// job that has not started, so that the process that created the job cannot start it.
+// checkNoJob fails while a storage job uses the volume (SPEC 7). It ignores the job whose container is own. It removes
+// a job that has not started, so that the process that created the job cannot start it.
 func (d *Docker) checkNoJob(ctx context.Context, id workspace.ID, own string) error {
 	list, err := d.listJobs(ctx, id)
 	if err != nil {
@@ -234,12 +234,14 @@ func (d *Docker) Delete(ctx context.Context, id workspace.ID) error {
 	return nil
 }
 
-// DeleteVolume implements [backend.Core]. A workspace without a home does not wake soon, so its network goes, too.
+// DeleteVolume implements [backend.Core]. A workspace without a home does not wake soon, so its network is removed,
+// too.
 func (d *Docker) DeleteVolume(ctx context.Context, id workspace.ID, opID string) error {
 	if err := backend.CheckID(id); err != nil {
 		return err
 	}
-	// A sandbox that stays has no home, and is removed when the next workspace goes to sleep.
+	// If the sandbox cannot be removed now, it is removed when the next workspace goes to sleep, because its workspace has
+	// no home.
 	_ = d.sandboxes.Discard(ctx, id)
 	return d.homes.DeleteVolume(ctx, id, opID)
 }

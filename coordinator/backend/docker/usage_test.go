@@ -64,7 +64,7 @@ func TestUsageHindersNobody(t *testing.T) {
 	}
 }
 
-// TestAbandonedHelper: a helper of any kind is removed once it is so old that the process that started it must have
+// TestAbandonedHelper: a helper of any kind is removed once it is old enough that the process that started it must have
 // died. No other container is removed.
 func TestAbandonedHelper(t *testing.T) {
 	t.Parallel()

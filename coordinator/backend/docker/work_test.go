@@ -37,7 +37,7 @@ func newReal(t *testing.T, edits ...func(*docker.Options)) *real {
 	}
 	r := &real{T: t, api: api, image: devenv.TerminalImage(t)}
 	installation := "test-" + uuid.NewString()[:13]
-	// A program that computes gets a fifth of a core, so that it leaves time for the tests beside it.
+	// A program that computes gets a fifth of a core, so that it leaves time for the tests that run at the same time.
 	o := docker.Options{Host: host, Installation: installation, Image: r.image, NanoCPUs: 2e8}
 	for _, edit := range edits {
 		edit(&o)
@@ -113,8 +113,8 @@ func (r *real) look(id workspace.ID) work.Sample {
 	return s
 }
 
-// TestRealPrograms lists programs that users leave running in terminals, and whether they are work. Programs that are
-// not work are judged over the longest time that any of the others needed.
+// TestRealPrograms lists programs that users leave running in terminals, and whether they are work. Each program that
+// is not work is observed for as long as the slowest of the others needed to be recognised as work.
 func TestRealPrograms(t *testing.T) {
 	r := newReal(t)
 	const computing = `sh -c 'while :; do :; done'`
@@ -166,8 +166,8 @@ func TestRealPrograms(t *testing.T) {
 		}
 	}
 	settings := work.DefaultSettings()
-	// Here a computing program gets no more processor time than the default setting requires, and less on a busy
-	// machine. Programs that are not work stay far below this, too.
+	// In this test, a computing program gets at most as much processor time as the default setting requires, and less on a
+	// busy machine. So the test requires only a tenth, and programs that are not work stay far below that, too.
 	starved := settings
 	starved.CPU /= 10
 	for name, c := range cases {

@@ -16,7 +16,7 @@ import (
 // The values of [Options.Enforce].
 const (
 	// EnforceAuto applies rules wherever that is possible, and lets no workspace start before they are in force.
-	// Workspaces run without rules only if the engine itself reports that it does not support them and they were never
+	// Workspaces run without rules only if the engine itself reports that it does not support rules, and rules were never
 	// in force there.
 	EnforceAuto = "auto"
 	// EnforceRequire lets no workspace start before the rules are in force.
@@ -40,9 +40,9 @@ type Options struct {
 	Enforce string
 	// Allow, Deny and Gateways are lists separated by spaces or commas. Allow lists private destinations that are open,
 	// such as 10.0.0.5, 10.0.0.0/8, 10.0.0.5:443 or [fd00::5]:443. Deny lists public addresses or networks that are
-	// closed. Gateways lists the addresses of gateways. On Docker these are addresses in the workspaces' network that
-	// are not workspaces, so that the rules do not apply to them. On Kubernetes they are addresses outside the cluster
-	// from which workspaces may be reached.
+	// closed. Gateways lists the addresses of gateways. On Docker, these are addresses in the workspaces' network that
+	// belong to gateways instead of workspaces, so that the rules do not apply to them. On Kubernetes, these are addresses
+	// outside the cluster from which gateways may reach workspaces.
 	Allow, Deny, Gateways string
 }
 
@@ -101,8 +101,8 @@ func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
 }
 
-// parseDestination parses an address or a network, with or without a port. It refuses names: their addresses may change
-// while the rules do not.
+// parseDestination parses an address or a network, with or without a port. It refuses names, because their addresses
+// may change while the rules stay the same.
 func parseDestination(text string) (contract.Destination, error) {
 	if p, err := parsePrefix(text); err == nil {
 		return contract.Destination{Prefix: p}, nil

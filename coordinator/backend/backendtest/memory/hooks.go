@@ -19,8 +19,8 @@ func (b *Backend) Print(id workspace.ID, output string) {
 	}
 }
 
-// Exit makes the container exit with code, as if it had run for the duration lasted and printed output. It does nothing
-// if there is no container.
+// Exit makes the container exit with code, as if it had run for as long as lasted says and had printed output. It does
+// nothing if there is no container.
 func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,9 +35,9 @@ func (b *Backend) Exit(id workspace.ID, code int, lasted time.Duration, output s
 	b.changed(b.owner, id)
 }
 
-// AwaitThaw waits until the container is not frozen. A test's stand-in for the container's program calls it where a
-// frozen process would stop. It returns the error of ctx, or [backend.ErrNotFound] if the container, and thus its
-// program, has ended.
+// AwaitThaw waits until the container is not frozen. A test that plays the container's program calls it where a frozen
+// process would stop. It returns the error of ctx, or [backend.ErrNotFound] if the container, and thus its program, has
+// ended.
 func (b *Backend) AwaitThaw(ctx context.Context, id workspace.ID) error {
 	b.mu.Lock()
 	for first := b.containers[id]; ; b.mu.Lock() {

@@ -3,8 +3,8 @@
 // engine. They can also use it for things that a real engine does not do on demand: it can fail, hang, or lose an
 // object at one exact step.
 //
-// It owns nothing outside its own memory. Only tests may import it, and they must not rely on behaviour that the suite
-// does not require.
+// It owns nothing outside its own memory. Only tests may import it, and they must rely only on behaviour that the suite
+// requires.
 package memory
 
 import (
@@ -64,8 +64,8 @@ func newContents(identity string) contents {
 	}
 }
 
-// origin is common to all objects: the installation, the user who owns the workspace, the leader's term that created
-// the object, an id that no other object ever has, and the time of creation.
+// origin is what all objects have in common: the installation, the user who owns the workspace, the leader's term in
+// which the object was created, an id that no other object ever has, and the time of creation.
 type origin struct {
 	owner, user, term, uid string
 	created                time.Time

@@ -339,7 +339,8 @@ func (f *fixture) JobCount(_ *testing.T, id workspace.ID) int {
 
 func (f *fixture) MissingImage(*testing.T) string { return missingImage }
 
-// command behaves like the suite's program as a command, and like the shell commands that hang up a terminal.
+// command behaves like the suite's program that is run as a command, and like the shell commands that hang up a
+// terminal.
 func (f *fixture) command(ctx context.Context, c backend.Command, stdout, stderr io.Writer) int {
 	command, stdin := c.Words, cmp.Or[io.Reader](c.Stdin, strings.NewReader(""))
 	if c.Terminal != nil {

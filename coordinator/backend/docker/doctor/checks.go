@@ -31,7 +31,7 @@ type Expected struct {
 	ArchiveAt, StopAt, NearlyFull float64
 }
 
-// fullShare is the share of used addresses at which a network counts as nearly full.
+// fullShare is the share of its addresses that a network must use to count as nearly full.
 const fullShare = 0.8
 
 type checks struct {
@@ -227,7 +227,7 @@ func (c checks) checkHome(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// unlimited warns about a limit that is not set. tried is the engine's answer to an attempt to use such a limit.
+// unlimited warns about a limit that is not set. tried is the engine's answer when the doctor tries such a limit.
 func unlimited(setting, what string, tried error) check.Finding {
 	switch {
 	case errors.Is(tried, spec.ErrCannotLimit):

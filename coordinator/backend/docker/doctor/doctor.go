@@ -151,8 +151,8 @@ func (d *Doctor) Network(ctx context.Context) (Network, error) {
 type Egress struct {
 	// None means that there is no network yet, and so no rules.
 	None bool
-	// Stand means that the rules are in force. Decided means that they were in force on this engine before, so that
-	// nothing starts without them.
+	// Stand means that the rules are in force. Decided means that the rules were in force on this engine before, so that
+	// no workspace starts without them.
 	Stand, Decided bool
 	// Nameservers are the name servers that the rules allow.
 	Nameservers []netip.Addr
@@ -214,8 +214,9 @@ func (d *Doctor) Reached(ctx context.Context) (open map[string]string, err error
 	return open, err
 }
 
-// DiskLimit finds out by trying whether the engine can enforce the configured disk limit of a workspace, or any limit
-// if none is configured. If not, the error says why. It is [spec.ErrCannotLimit] for an engine without limits.
+// DiskLimit finds out whether the engine can enforce the disk limit of a workspace, by trying the configured limit or,
+// if none is configured, some limit. If not, the error says why. It is [spec.ErrCannotLimit] for an engine without
+// limits.
 func (d *Doctor) DiskLimit(ctx context.Context) error {
 	tried := d.opts
 	tried.DiskBytes = cmp.Or(tried.DiskBytes, spec.MinDisk)
@@ -240,7 +241,7 @@ func (d *Doctor) DiskLimit(ctx context.Context) error {
 	return engine.Wrap("removing a container", d.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true}))
 }
 
-// HomeLimit does the same for the limit of a home, and returns how many homes have no limit.
+// HomeLimit does the same for the limit of a home. It also returns how many homes have no limit.
 func (d *Doctor) HomeLimit(ctx context.Context) (unlimited int, err error) {
 	limit := cmp.Or(d.opts.HomeBytes, spec.MinDisk)
 	v, err := d.api.VolumeCreate(ctx, volume.CreateOptions{
@@ -270,7 +271,8 @@ func (d *Doctor) Space(ctx context.Context) (backend.Disk, error) { return d.hom
 // Stranger is a workspace whose image's user cannot write to the home.
 type Stranger struct {
 	Container string
-	// User is the user of its program, and Owner the owner of the home, each as the numbers of user and group.
+	// User is the user of its program, and Owner is the owner of the home. Each consists of the numbers of a user and a
+	// group.
 	User, Owner string
 }
 

@@ -18,8 +18,8 @@ import (
 // errUntried means that there is no program to freeze for the engine's processor.
 var errUntried = errors.New("there is no program for the processor of the engine")
 
-// Freezes finds out whether the engine can freeze and thaw a container, by trying it with one that only waits and has
-// no network. refused is the engine's reason if it cannot. err means that the answer is unknown.
+// Freezes finds out whether the engine can freeze and thaw a container, by trying it with a container that only waits
+// and has no network. If the engine cannot, refused is its reason. err means that the answer is unknown.
 func (d *Doctor) Freezes(ctx context.Context) (refused, err error) {
 	image, err := d.api.ImageInspect(ctx, d.opts.JobImage)
 	if errdefs.IsNotFound(err) {

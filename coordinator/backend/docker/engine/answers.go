@@ -30,14 +30,15 @@ var (
 
 	// BadReference: no image can have this reference.
 	BadReference = Answer{errdefs.IsInvalidArgument, regexp.MustCompile(`reference format`)}
-	// NoContainer: the container does not exist. An error that names no container may mean its network or its image.
+	// NoContainer: the container does not exist. If an error does not name the container, its network or its image may be
+	// missing instead.
 	NoContainer = Answer{nil, regexp.MustCompile(`No such container`)}
 	// ContainerRemoved: another process has removed the container or is removing it.
 	ContainerRemoved = Answer{nil, regexp.MustCompile(`marked for removal`)}
 	// IsPaused: nothing can start in a paused container.
 	IsPaused = Answer{nil, regexp.MustCompile(`is paused`)}
 	// AlreadySo: the container is already in the requested state. The first text means that another call was quicker.
-	// The others come from the engine's own record, which containerd updates late: just after a thaw, a running
+	// The others come from the engine's own record of the state, which is updated late: just after a thaw, a running
 	// container may still count as paused, and vice versa.
 	AlreadySo = Answer{nil, regexp.MustCompile(` is not paused|cannot resume a running process|cannot pause a paused container`)}
 	// NoPS: the engine cannot list processes with these arguments of ps.
@@ -48,15 +49,15 @@ var (
 	NetworkAmbiguous = Answer{nil, regexp.MustCompile(`is ambiguous`)}
 	// SubnetTaken: another network uses part of the subnet.
 	SubnetTaken = Answer{nil, regexp.MustCompile(`overlaps`)}
-	// InterfaceTaken: another network has the interface. It has the same name and owner; while another process
-	// creates it, the engine may not list it yet.
+	// InterfaceTaken: another network has the interface. That network has the same name and owner. While another process
+	// is creating it, the engine may not list it yet.
 	InterfaceTaken = Answer{nil, regexp.MustCompile(`same bridge name`)}
 	// NetworkFull: a Linux bridge has 1,023 ports.
 	NetworkFull = Answer{nil, regexp.MustCompile(`(?i)exchange full`)}
 	// AddressTaken: something else uses the address.
 	AddressTaken = Answer{nil, regexp.MustCompile(`(?i)address already in use|port is already allocated|failed to bind host port`)}
-	// ContainerLost: the engine was killed while it started this container. Its processes run without the engine's
-	// knowledge and still answer at the address, so that a user would type into the wrong home.
+	// ContainerLost: the engine was killed while it started this container. Its processes still run and answer at the
+	// address, but the engine does not know of them. A user would then work in the wrong home.
 	ContainerLost = Answer{nil, regexp.MustCompile(`(?is)task .*: already exists|: already exists.*task |: id already in use$`)}
 
 	// NoDiskLimit and NoVolumeLimit: the storage driver cannot limit a container or a volume.

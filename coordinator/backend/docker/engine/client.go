@@ -2,7 +2,7 @@
 //
 // It owns the client's transport, the meaning of its errors, and the question for the engine's id, which package peer
 // asks on every connection. It must not know what the requests are for, nor which engine is the right one: the code
-// that records an id decides that.
+// that records the id decides that.
 package engine
 
 import (
@@ -90,8 +90,8 @@ func (c *Client) Close() error {
 	return c.Client.Close()
 }
 
-// Identity returns the id of the engine and of its data folder. Every new connection asks for it, so that Identity
-// costs a call only before the first connection. Identity returns the id of the engine that answered last: see package
+// Identity returns the id of the engine and of its data folder. Every new connection asks for the id. So Identity makes
+// a call only if there was no connection yet. Identity returns the id of the engine that answered last: see package
 // peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the engine for its id"
@@ -131,7 +131,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (*container.InspectRe
 }
 
 // Since returns when the engine started, which is when it created its default network.
-// It returns the zero time for an engine that lacks that network or hides it.
+// If the engine lacks that network or hides it, Since returns the zero time.
 func (c *Client) Since(ctx context.Context) (time.Time, error) {
 	n, err := c.NetworkInspect(ctx, network.NetworkBridge, network.InspectOptions{})
 	if errdefs.IsNotFound(err) || errdefs.IsPermissionDenied(err) {

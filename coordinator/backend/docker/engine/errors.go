@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Wrap adds what the caller was doing, and adds the reason Unreachable if the engine did not answer, or did not answer
-// before the caller's deadline. A cancelled context says nothing about the engine, so its error gets no reason. Wrap
-// returns nil for a nil error.
+// Wrap adds to an error what the caller was doing. If the engine did not answer at all, or not before the caller's
+// deadline, it also adds the reason Unreachable. A cancelled context says nothing about the engine, so its error gets
+// no reason. Wrap returns nil for a nil error.
 func Wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -40,8 +40,8 @@ func Wrap(doing string, err error) error {
 	return err
 }
 
-// Answered reports whether err concerns one object alone: the engine did answer, and
-// only the state of that object is unknown (SPEC 2).
+// Answered reports whether err concerns one object alone: the engine has answered, so that only the state of that
+// object is unknown (SPEC 2).
 func Answered(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&
 		workspace.ReasonOf(err) != workspace.ReasonUnreachable

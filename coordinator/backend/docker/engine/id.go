@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/internal/peer"
 )
 
-// dataIDLength is how many of an id's 64 digits distinguish data folders.
+// dataIDLength is how many of an id's 64 digits are used to distinguish data folders.
 const dataIDLength = 12
 
 // asker asks engines for their ids. Its zero value is ready to use; package peer asks on one connection at a time.
@@ -23,11 +23,11 @@ type asker struct {
 
 // ask asks for the engine's id on a new connection.
 //
-// The id has two parts. The engine's own id identifies the machine rather than the data. Before version 23, and on a
-// machine that was updated since, it comes from /etc/docker/key.json and stays the same when the data folder is not
-// mounted. The network "none" is part of the data folder, gets its id when the folder is created, and cannot be
-// removed. Its id is unique, so an engine whose network has a known id is not asked for the other part: for /info,
-// Docker starts three programs, some of them to find out their versions.
+// The id has two parts. The engine's own id identifies the machine rather than the data. On machines that have ever had
+// a version before 23, it comes from /etc/docker/key.json, and so stays the same when the data folder is not mounted.
+// The network "none" is part of the data folder, gets its id when the folder is created, and cannot be removed. Its id
+// is unique, so an engine whose network has a known id is not asked for the other part: for /info, Docker starts three
+// programs, some of them to find out their versions.
 func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {

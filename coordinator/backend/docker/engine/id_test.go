@@ -54,8 +54,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestAnEngineIsAskedOnceForWhatIsExpensive: further connections to the same data folder cost one small question each,
-// and another data folder is still noticed.
+// TestAnEngineIsAskedOnceForWhatIsExpensive: each further connection to the same data folder costs only one small
+// question. Another data folder is still noticed.
 func TestAnEngineIsAskedOnceForWhatIsExpensive(t *testing.T) {
 	var asked atomic.Int64
 	var data atomic.Value

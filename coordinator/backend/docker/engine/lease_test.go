@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/engine"
 )
 
-// TestNothingIsChangedAfterTheLease: this holds even if the lease runs out between two requests of one call, as when
-// the process is suspended at that point.
+// TestNothingIsChangedAfterTheLease: this holds even if the lease runs out between two requests of one call, for
+// example because the process is suspended there.
 func TestNothingIsChangedAfterTheLease(t *testing.T) {
 	var changes atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,7 @@ func Workspace(o Options, s backend.StartSpec, netID string, at Address, memory 
 		Hostname: hostname(s), Labels: o.Labels(s.ID, KindWorkspace),
 	}
 	c.Labels[LabelPort] = port
-	// Every label has a value here, if only an empty one, so that labels of the image with these names have no effect.
+	// Every label gets a value here, even if it is empty, so that labels of the image with the same names have no effect.
 	c.Labels[LabelOwner], c.Labels[LabelBasePath], c.Labels[LabelOp], c.Labels[LabelJob] = s.Owner, s.BasePath, "", ""
 	h := &container.HostConfig{
 		Init:        &initProcess, // workspaces run several processes, which must be reaped
@@ -85,18 +85,18 @@ func hostname(s backend.StartSpec) string {
 const jobPids = 256
 
 // jobCapabilities are the capabilities of root that a job keeps. An archive job reads files and folders without read
-// permission, and changes nothing. A restore also sets owners (CHOWN), writes in folders of any owner (DAC_OVERRIDE),
-// sets modes, times and attributes of files that it has given away (FOWNER), keeps the setgid bit of another group
-// (FSETID), and sets the capabilities of programs (SETFCAP).
+// permission, and changes nothing. A restore does more: it sets owners (CHOWN), writes in folders of any owner
+// (DAC_OVERRIDE), sets the modes, times and attributes of files that it has given to other users (FOWNER), keeps the
+// setgid bit of files of other groups (FSETID), and sets the capabilities of programs (SETFCAP).
 var jobCapabilities = map[workspace.JobKind][]string{
 	workspace.JobArchive: {"DAC_READ_SEARCH"},
 	workspace.JobRestore: {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"},
 }
 
 // jobPriority is a job's share of the processors and of the disk when others want them, too. A workspace has 1024 and
-// 500. A job may use everything that is idle. An archive job has time and yields. For a restore a user waits, so it has
-// the same share as a workspace. Some engines cannot apply a weight to the disk, for lack of a cgroup controller or of
-// an I/O scheduler with weights. They warn and ignore it.
+// 500. A job may use everything that is idle. An archive job has time and yields. A user waits for a restore, so a
+// restore has the same share as a workspace. Some engines cannot apply a weight to the disk, for lack of a cgroup
+// controller or of an I/O scheduler with weights. These engines warn and ignore the weight.
 var jobPriority = map[workspace.JobKind]struct {
 	cpuShares int64
 	ioWeight  uint16
@@ -107,7 +107,7 @@ var jobPriority = map[workspace.JobKind]struct {
 
 // Job describes the container of a storage job. It has only the rights that a job needs: a read-only root file system,
 // a few capabilities, bounded memory and threads. It can write only to a scratch volume and, for a restore, to the
-// home. The description has no secret: the job's grant comes later, as a file in the scratch volume.
+// home. The description contains no secret: the job's grant is added later, as a file in the scratch volume.
 func Job(o Options, s backend.JobSpec, network string) Container {
 	labels := Owned(o.Labels(s.ID, KindJob), s.Owner)
 	labels[LabelOp], labels[LabelJob], labels[LabelTerm] = s.OpID, string(s.Kind), s.Term
@@ -141,8 +141,8 @@ func Job(o Options, s backend.JobSpec, network string) Container {
 	}
 }
 
-// homeMount mounts the home volume. If the volume does not exist, the engine creates one with the given labels, by
-// which package home sees that it is not a home.
+// homeMount mounts the home volume. If the volume does not exist, the engine creates one with the given labels. From
+// these, package home knows that it is not a home.
 func homeMount(o Options, id workspace.ID, at string, noCopy bool) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: id.VolumeName(), Target: at,
 		VolumeOptions: &mount.VolumeOptions{NoCopy: noCopy, Labels: o.Labels(id, KindAutoCreated)}}

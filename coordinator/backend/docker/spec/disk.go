@@ -56,8 +56,8 @@ func (o Options) CheckDriver(driver string) error {
 		ErrCannotLimit, driver, diskRemedy)
 }
 
-// DiskRefused adds what to do if err is the engine's refusal of a container because of that limit. It returns any other
-// error unchanged.
+// DiskRefused adds to err what to do, if the engine has refused to create a container because of that limit. It returns
+// any other error unchanged.
 func DiskRefused(limit map[string]string, err error) error {
 	if len(limit) == 0 || !engine.NoDiskLimit.Is(err) {
 		return err

@@ -1,8 +1,8 @@
 // Package spec describes the objects of an installation on a Docker engine: the containers of workspaces and storage
 // jobs, their addresses, and the labels of everything.
 //
-// It owns the settings that shape them, and the remedies if an engine refuses one of these settings. It is pure: it
-// takes values and returns values, and must not talk to an engine.
+// It owns the settings that shape these objects, and the advice for the case that an engine refuses one of the
+// settings. It is pure: it takes values and returns values, and must not talk to an engine.
 package spec
 
 import (
@@ -98,7 +98,7 @@ func (o Options) AllHelperLabels() []map[string]string {
 
 // Filter selects objects of this installation by kind and, if there are only a few ids, by workspace or name. Without a
 // kind it selects the objects of workspaces. For many ids, one listing of the whole kind is cheaper. A filter may
-// select too much, so callers check the labels of each result.
+// select too many objects, so callers check the labels of each result.
 func (o Options) Filter(kind string, ids []workspace.ID, name func(workspace.ID) string) filters.Args {
 	const few = 16
 	args := filters.NewArgs(

@@ -24,7 +24,7 @@ const (
 	// DefaultJobImage is the image of this release.
 	DefaultJobImage   = contract.DefaultImage
 	DefaultJobNetwork = "bridge"
-	// DefaultPublishPorts are more ports than can be in use at once, because used ports rest for a time.
+	// DefaultPublishPorts are more ports than can be in use at once, because a port rests for some time after its use.
 	DefaultPublishPorts = "42000-44999"
 	// jobMemory limits each storage job, in bytes. A job itself takes at most 128 MiB, but the page cache counts as well.
 	jobMemory = 512 << 20
@@ -45,8 +45,8 @@ const (
 // Options are the settings of a Docker backend.
 type Options struct {
 	// Host is the engine's address, such as unix:///var/run/docker.sock. If it is empty, DOCKER_HOST and the other
-	// variables of Docker's own tools apply. A proxy before an engine must forward connections, not single requests,
-	// and allow GET /info and GET /networks/none without a version.
+	// variables of Docker's own tools apply. A proxy in front of an engine must forward whole connections, not single
+	// requests. It must allow GET /info and GET /networks/none without a version in the path.
 	Host string
 	// Installation separates the objects of several installations on one engine. It must not change while there are
 	// workspaces: they would not be found under the new name.
@@ -71,7 +71,7 @@ type Options struct {
 	// JobNetwork is the network on which storage jobs reach the object store; "host" if the store listens on the
 	// loopback interface. It is used unchanged. By default, if there are rules about what workspaces can reach, jobs
 	// have a network of their own, on which they reach Store alone. Otherwise, and with [PublishLoopback], it is
-	// [DefaultJobNetwork]: an engine in a virtual machine may know the store by other addresses than this process.
+	// [DefaultJobNetwork]: an engine in a virtual machine may know the store by other addresses than this process does.
 	JobNetwork string
 	// Store is the URL at which jobs reach the object store; empty means Amazon's.
 	Store string
@@ -86,8 +86,8 @@ type Options struct {
 	StopGrace time.Duration
 	// Egress defines what workspaces can reach besides the internet.
 	Egress egress.Options
-	// Warm is how many sleeping workspaces keep their network, the most recent ones first: their next container starts
-	// sooner. 0 means none.
+	// Warm is how many sleeping workspaces keep their network, so that their next container starts sooner. These are the
+	// ones that went to sleep last. 0 means none.
 	Warm int
 	// Kept, if set, is called after each attempt to keep the network of a sleeping workspace, with nil or the reason of
 	// the failure. The context that it gets ends with the backend.

@@ -46,7 +46,7 @@ func SandboxSlept(id workspace.ID, name string) (slept time.Time, ok bool) {
 
 // Sandbox describes the container that keeps the network of a sleeping workspace: the address, the name, the host name
 // and the ports of its container. plain is that container's description without a sandbox. The sandbox's program does
-// nothing. The engine stops it with SIGKILL, because a first process ignores other signals.
+// nothing. The engine stops it with SIGKILL, because the first process of a container ignores other signals.
 func Sandbox(o Options, id workspace.ID, plain Container) Container {
 	c := &container.Config{
 		Image: o.JobImage, Entrypoint: []string{PausePath}, User: nobody, WorkingDir: "/", StopSignal: "SIGKILL",
@@ -89,8 +89,8 @@ func (c Container) Address() netip.Addr {
 	return netip.Addr{}
 }
 
-// NetworkHash returns a hash of the network in a container's description. A sandbox with the same hash, as its label
-// [LabelSpec], has the network that the container would get.
+// NetworkHash returns a hash of the network in a container's description. A sandbox that has the same hash in its label
+// [LabelSpec] has the network that the container would get.
 func NetworkHash(c Container) string {
 	b, err := json.Marshal([]any{c.Host.NetworkMode, c.Config.Hostname, c.Host.PortBindings, c.Address()})
 	if err != nil {

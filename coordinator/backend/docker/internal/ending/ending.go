@@ -26,14 +26,14 @@ type Ender struct{ api *engine.Client }
 // New returns an Ender for that engine's containers. It performs no I/O.
 func New(api *engine.Client) Ender { return Ender{api} }
 
-// forRemoval is the part of the caller's time that Ask leaves for the removal of the container.
+// forRemoval is how much of the caller's time Ask leaves for the removal of the container.
 const forRemoval = 10 * time.Second
 
-// Ask asks the programs of a running container to end. It returns once none of them runs, and at the latest after the
-// grace period. It returns early enough for the caller to remove the container before ctx ends. First it asks programs
-// in sessions other than the application's, such as daemons and programs in terminals. They and their shells have two
-// thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. When the
-// application has ended, the engine kills everything else.
+// Ask asks the programs of a running container to end. It returns when none of them runs any more, or after the grace
+// period at the latest. It returns early enough for the caller to remove the container before ctx ends. First it asks
+// programs in sessions other than the application's, such as daemons and programs in terminals. They and their shells
+// have two thirds of the time. Then the application gets the stop signal of its image, and ends its own processes. When
+// the application has ended, the engine kills everything else.
 //
 // Ask reports no errors: the caller removes the container in any case.
 func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time.Duration) {
@@ -48,7 +48,7 @@ func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time
 	if e.hasOtherSessions(ctx, c) {
 		e.endOtherSessions(ctx, c.ID, grace)
 	}
-	// The engine counts whole seconds. It keeps waiting after this client has left, which does no harm.
+	// The engine counts whole seconds. If this client stops waiting earlier, the engine waits on, which does no harm.
 	limit := int(grace/time.Second) + 1
 	_ = e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &limit})
 }

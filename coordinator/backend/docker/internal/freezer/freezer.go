@@ -25,8 +25,8 @@ type Freezer struct {
 	restarted func(id workspace.ID, containerID string)
 }
 
-// New returns a freezer. It calls restarted with each container that was started again since its start was reported. It
-// performs no I/O.
+// New returns a freezer. When a container turns out to have been started again since its start was reported, the
+// freezer calls restarted with it. It performs no I/O.
 func New(api *engine.Client, o spec.Options, restarted func(id workspace.ID, containerID string)) *Freezer {
 	return &Freezer{api: api, opts: o, restarted: restarted}
 }
@@ -63,7 +63,7 @@ func (f *Freezer) Thaw(ctx context.Context, id workspace.ID) error {
 	})
 }
 
-// ifDue returns the id of the workspace's container if due reports true for it, and otherwise "".
+// ifDue returns the id of the workspace's container if the function due returns true for it, and otherwise "".
 func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool) (containerID string, err error) {
 	if err := backend.CheckID(id); err != nil {

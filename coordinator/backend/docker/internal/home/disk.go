@@ -16,13 +16,14 @@ import (
 const (
 	// diskFresh is how long an answer about the disk stays valid if it took a container to get it.
 	diskFresh = time.Minute
-	// diskLocal is how long a folder of this machine is assumed to be on the homes' disk.
+	// diskLocal is how long this process assumes that a folder of this machine is on the homes' disk, once that was
+	// checked.
 	diskLocal = 30 * time.Minute
 )
 
 // diskProbe knows how full the disk of the volumes is. A short-lived container measures it reliably. If the engine runs
-// on this machine, this process may see the same file system at the same path. Then this process asks the kernel
-// itself, until the next check by a container.
+// on this machine, this process may see the same file system at the same path. If so, this process asks the kernel
+// itself until the next measurement by a container.
 type diskProbe struct {
 	asking chan struct{} // held while a container runs
 
@@ -91,7 +92,7 @@ func (h *Volumes) Disk(ctx context.Context) (backend.Disk, error) {
 	return backend.Disk{Total: result.Disk.Total, Free: result.Disk.Free}, nil
 }
 
-// statfs asks this machine's kernel, and counts in the same way as the program in the container.
+// statfs asks this machine's kernel about a disk, and counts in the same way as the program in the container.
 func statfs(folder string) (contract.DiskUsage, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {

@@ -2,7 +2,7 @@
 // how much it holds, and how full the disk of all homes is.
 //
 // It owns the volumes of the kind [spec.KindHome], and the short-lived containers that measure them. It must not delete
-// a home except for the operation that made it, nor touch more of a workspace's container than its home. Its caller
+// a home except for the operation that made it. Of a workspace's container, it must touch only the home. Its caller
 // decides what may use a volume, and when.
 package home
 
@@ -177,16 +177,16 @@ const (
 
 // prune removes the workspace's volume of that kind if it has the labels and no container uses it. Removing it by name
 // is not safe: the request may arrive late, when another volume has the name (SPEC 12.11). The engine compares the
-// labels and removes the volume in one operation, of which only one runs at a time. During this operation, only a
-// removal by name could make way for another volume, and this package never removes by name. The answer does not say
-// whether anything was removed, so callers must look again.
+// labels and removes the volume in one operation, of which only one runs at a time. While this operation runs, another
+// volume could get the name only after a removal by name, and this package never removes by name. The engine's answer
+// does not tell whether anything was removed, so callers must look again.
 func (h *Volumes) prune(ctx context.Context, id workspace.ID, kind string, more ...filters.KeyValuePair) error {
 	doing := "deleting volume " + id.VolumeName()
 	args := filters.NewArgs(more...)
 	for k, v := range h.opts.Labels(id, kind) {
 		args.Add("label", k+"="+v)
 	}
-	// From this API version on, the request must ask for named volumes explicitly.
+	// From this version of the API on, the request removes named volumes only if it asks for that.
 	if versions.GreaterThanOrEqualTo(h.api.ClientVersion(), "1.42") {
 		args.Add("all", "true")
 	}

@@ -22,17 +22,19 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The home of a container belongs to its image's user. The engine ensures that only if the image has a folder at
-// spec.HomePath: then the creation of a container fills an empty volume with that folder's content, owner included.
-// Otherwise the home would belong to root or, after a change of the image, to the previous image's user.
+// The home of a container belongs to its image's user. The engine ensures this only if the image has a folder at
+// spec.HomePath. In that case, when a container is created, the engine fills an empty volume with that folder's content
+// and gives it the folder's owner. Otherwise the home would belong to root or, after a change of the image, to the
+// previous image's user.
 //
-// With its archives of a container's files, the engine shows and changes the files in a container that does not run
-// yet. So this needs neither a container of its own nor rights in the workspace's container.
+// The engine can return a container's files as an archive and unpack an archive into a container, even if the container
+// does not run yet. So the owner can be changed without another container and without rights in the workspace's
+// container.
 
 const (
 	// maxAccounts bounds how much of an image's list of users or groups is read, in bytes.
 	maxAccounts = 1 << 20
-	// maxRest bounds how much of a home is read only to keep the connection open.
+	// maxRest bounds how much of a home is read for the sole purpose of keeping the connection open.
 	maxRest = 64 << 10
 )
 
@@ -49,12 +51,12 @@ type identity struct{ uid, gid int }
 
 // Own gives an empty home to the user of the container, which was created and does not run. It never changes a home
 // with files, because it cannot know their owner. It then does the same for the folders that the image expects below
-// the home: in any home, the engine or its runtime creates a missing working folder as root. Own leaves everything else
-// there as it is, and creates nothing below a path that is no folder.
+// the home, because the engine or its runtime creates a missing working folder as root, in any home. Own leaves
+// everything else there as it is, and creates nothing below a path that is no folder.
 //
 // The engine treats an empty home in the same way for every container of the same image. So if nothing needed a change,
-// this process does not look again, unless the image expects folders: if the home is emptied, such folders make it
-// belong to root again.
+// this process does not look again. An image that expects folders is an exception: if the home is emptied, the engine
+// creates these folders again, and the home then belongs to root.
 //
 // A failure does no harm: the container starts on the home as it is, the next start tries again, and doctor names the
 // homes that cannot be written to. After a failure Own creates nothing more in the home, so that it is still empty at
@@ -123,7 +125,7 @@ func expected(folders []string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// usable are the rights that an owner needs to use a folder.
+// usable contains the rights that an owner needs to use a folder.
 const usable = 0o700
 
 // writable reports whether the user can create files in the home.
@@ -140,7 +142,8 @@ func (f folder) writable(who identity) bool {
 
 // Access is whether a container's program can use its home.
 type Access struct {
-	// User is the user of the program, and Owner the owner of the home, as numbers of user and group.
+	// User is the user of the program, and Owner is the owner of the home. Each consists of the numbers of a user and a
+	// group.
 	User, Owner string
 	// Writable is also true if the user is unknown.
 	Writable bool
@@ -170,8 +173,8 @@ func (h *Volumes) userOf(ctx context.Context, containerID string) (string, error
 	return c.Config.User, nil
 }
 
-// folder examines the home or a folder in it. It reads only the folder, and the names in it up to the first one that is
-// not one of root's expected folders, however large the folder is.
+// folder examines the home or a folder in it. However large the folder is, only the folder itself and some names in it
+// are read: it stops at the first name that is not one of root's expected folders.
 func (h *Volumes) folder(ctx context.Context, containerID, at string, expected []string) (folder, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -264,7 +267,7 @@ func identityOf(user string, accounts func(file string) ([][]string, error)) (id
 	return who, nil
 }
 
-// find returns the numbers in the first fields of the line with that name or number.
+// find looks for the line with that name or number, and returns the numbers in its first fields.
 func find(lines [][]string, name string, fields int) ([]int, bool) {
 	for _, line := range lines {
 		if len(line) < fields || line[0] != name && line[2] != name {

@@ -22,16 +22,16 @@ import (
 const (
 	// usageStart is how long a helper may take in addition to the time for counting.
 	usageStart = 30 * time.Second
-	// These are the helper's shares of the processor and the disk, where others have about 1000 each: the helper yields
-	// to workspaces and jobs.
+	// These are the helper's shares of the processor and the disk. Other containers have about 1000 each, so the helper
+	// yields to workspaces and jobs.
 	usageShares = 64
 	usageWeight = 10
 )
 
 // usageHelper runs the program that counts. It mounts the folders of the homes, not their volumes, so that the engine
-// does not count the volumes as used. So a workspace can be started, archived or deleted while the helper runs, and the
-// helper may count a running workspace's home, which a storage job must not. The engine's own measurement (system/df)
-// is no alternative: it counts all volumes, without a time limit.
+// does not count the volumes as used. So a workspace can be started, archived or deleted while the helper runs. Unlike
+// a storage job, the helper may also read the home of a running workspace. The engine's own measurement (system/df) is
+// no alternative: it counts all volumes, without a time limit.
 func (h *Volumes) usageHelper(ctx context.Context, limit time.Duration, binds map[string]string, args ...string) (
 	contract.UsageResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+usageStart)

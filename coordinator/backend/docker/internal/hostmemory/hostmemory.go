@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// memoryQuestions is the number of containers whose memory is asked for at the same time.
+	// memoryQuestions is how many containers' memory the engine is asked for at the same time.
 	memoryQuestions = 8
-	// sizeKnown is how long the size of the host's memory is remembered. To report it, the engine starts three
+	// sizeKnown is how long this process remembers the size of the host's memory. To report it, the engine starts three
 	// programs.
 	sizeKnown = 30 * time.Minute
 	// procfs is where the kernel describes the whole host, even in a container.
@@ -65,9 +65,9 @@ func (h *Host) learn(identity string, size int64) {
 	h.engine, h.size, h.asked = identity, size, time.Now()
 }
 
-// Memory implements Memory of [backend.Backend]. An engine behind a Unix socket runs on this host, unless its memory
-// has another size, as in a virtual machine: then the kernel answers. On any other host, only the memory of the
-// installation's containers is known.
+// Memory implements Memory of [backend.Backend]. An engine behind a Unix socket runs on this host, unless it reports
+// another size of memory, as an engine in a virtual machine does. If it runs on this host, the kernel answers. On any
+// other host, only the memory of the installation's containers is known.
 func (h *Host) Memory(ctx context.Context) (backend.Memory, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()

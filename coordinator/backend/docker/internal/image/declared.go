@@ -42,8 +42,8 @@ type Workspace struct {
 	refused error    // why it still has them
 }
 
-// Vanished reports whether a container could not be created because the image without volumes was removed.
-// [Store.ForWorkspace] then creates it again.
+// Vanished reports whether a container could not be created because the image without volumes was removed. The next
+// call of [Store.ForWorkspace] creates that image again.
 func (w Workspace) Vanished(err error) bool {
 	var missing *backend.MissingImageError
 	return errors.As(err, &missing) && missing.Image == w.Reference && w.Reference != w.of
@@ -56,8 +56,8 @@ func (w Workspace) Vanished(err error) bool {
 // container cannot be created without its image's volumes. So the container is created from an image of the same layers
 // whose configuration has no volumes. That image has our labels and no name. `docker image prune` may remove it.
 //
-// If the engine refuses that image, the original is used, unless one of its volumes lies inside the home.
-// [Store.CheckMounted] then finds the volumes that lead into the home through a link.
+// If the engine refuses that image, ForWorkspace returns the original, unless one of its volumes lies inside the home.
+// [Store.CheckMounted] then finds the volumes that lie inside the home because of a symbolic link.
 func (s *Store) ForWorkspace(ctx context.Context, ref string) (Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -90,8 +90,8 @@ func hides(ref string, volumes []string, refused error) error {
 		"engine refuses the image without it: build the image without that VOLUME: %w", ref, strings.Join(volumes, ", "), refused)
 }
 
-// CheckMounted fails if a symbolic link leads one of the image's volumes over or into the home. The container was
-// created from the image and does not run. Only a container shows such a link.
+// CheckMounted fails if, because of a symbolic link, one of the image's volumes is mounted over the home or inside it.
+// The container was created from the image and does not run. Only a container shows such a link.
 func (s *Store) CheckMounted(ctx context.Context, containerID string, w Workspace) error {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -238,7 +238,7 @@ func (s *Store) withoutVolumes(ctx context.Context, d Declared) (id string, err 
 }
 
 // removeAbandoned removes the images without volumes whose originals are gone and that no container uses. It runs
-// before another one is created, so that they do not pile up. Errors do no harm: the next call tries again.
+// before another such image is created, so that they do not pile up. Errors do no harm: the next call tries again.
 func (s *Store) removeAbandoned(ctx context.Context) {
 	args := filters.NewArgs()
 	for k, v := range s.opts.HelperLabels(spec.KindImage) {

@@ -29,15 +29,15 @@ const (
 )
 
 // Helper runs the program of the storage job's image once, in a short-lived container: for the firewall rules, and for
-// measuring homes. Callers define its mounts, networks and capabilities; it has nothing else.
+// measuring homes. Its callers define its mounts, networks and capabilities; it has no others.
 type Helper struct {
 	API *engine.Client
 	// Image is the storage job's image.
 	Image string
 	// Labels mark the containers.
 	Labels map[string]string
-	// All are the labels of each kind of helper. Each helper removes helpers of every kind that dead processes have
-	// left, because the next helper of the same kind may come much later.
+	// All are the labels of each kind of helper. Before a helper starts, it removes abandoned helpers of every kind,
+	// because the next helper of the same kind may come much later.
 	All []map[string]string
 }
 
@@ -64,8 +64,8 @@ func (h Helper) Run(ctx context.Context, doing string, config container.Config, 
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// The engine may still carry out an abandoned request and leave an unknown container. So wait for it even if ctx
-	// ends.
+	// Wait for the answer even if ctx ends: the engine might still carry out the request, and leave a container that
+	// nobody knows of.
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
 	made, err := h.API.ContainerCreate(detached, &config, &host, nil, nil, "")
 	cancel()
@@ -141,7 +141,7 @@ func (h Helper) removeAbandoned(ctx context.Context, labels map[string]string) e
 	return nil
 }
 
-// pick returns those labels of all whose keys are also in like.
+// pick returns the labels in all whose keys are also in like.
 func pick(all, like map[string]string) map[string]string {
 	found := make(map[string]string, len(like))
 	for k := range like {

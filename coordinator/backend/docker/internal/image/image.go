@@ -31,8 +31,8 @@ type Store struct {
 // New returns the images of the engine, for the installation that the options name. It performs no I/O.
 func New(api *engine.Client, o spec.Options) *Store { return &Store{api, o} }
 
-// Missing reports whether the engine lacks the image. Code that creates a container must ask, because the engine
-// reports a missing image in the same way as a missing network or volume.
+// Missing reports whether the engine lacks the image. Code that fails to create a container must call it, because the
+// engine reports a missing image in the same way as a missing network or volume.
 func (s *Store) Missing(ctx context.Context, ref string) bool {
 	_, err := s.api.ImageInspect(ctx, ref)
 	return errdefs.IsNotFound(err)

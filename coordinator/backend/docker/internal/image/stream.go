@@ -35,8 +35,8 @@ type refusedError struct{ message string }
 func (e *refusedError) Error() string { return e.message }
 
 // read reads the stream of a pull to its end. It calls progress whenever the sums over all layers have changed. The sum
-// done never shrinks, even if a layer starts again. The error is a refusedError, or the stream's own error:
-// io.ErrUnexpectedEOF if the stream is cut.
+// done never shrinks, even if a layer starts again. The error is a refusedError, or an error of reading the stream:
+// io.ErrUnexpectedEOF if it is cut off.
 func read(stream io.Reader, progress func(done, total int64)) error {
 	type layer struct{ done, total int64 }
 	layers := make(map[string]layer)

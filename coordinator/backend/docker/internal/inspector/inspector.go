@@ -22,7 +22,8 @@ type Inspector struct {
 	runs backend.Memo[run]
 }
 
-// end is how a container ended. It never changes, but every listing includes ended containers until they are removed.
+// end is how a container ended. It never changes, so it is remembered: every listing includes an ended container until
+// that is removed.
 type end struct {
 	code              int
 	disrupted         bool
@@ -38,7 +39,7 @@ type run struct {
 // New returns an inspector. It performs no I/O.
 func New(api *engine.Client) *Inspector { return &Inspector{api: api} }
 
-// Restarted records that a container was started, perhaps again by hand, so that no listing shows its earlier end.
+// Restarted records that a container was started, perhaps again and by hand, so that no listing shows its earlier end.
 func (i *Inspector) Restarted(id workspace.ID, containerID string) { i.runs.Drop(id, containerID) }
 
 // Retain forgets containers of these workspaces, or of all workspaces if ids is empty, unless they are in seen, the
@@ -49,7 +50,7 @@ func (i *Inspector) Retain(ids []workspace.ID, seen map[string]struct{}) {
 }
 
 // runLimit bounds the engine's answer about a running container. While the engine starts or ends a container, it does
-// not answer about that container. The time of its start is then unknown, but only freezing needs that.
+// not answer about that container. The time of the container's start is then unknown, but only freezing needs it.
 const runLimit = 2 * time.Second
 
 // KnowsRunning adds to c what earlier calls have found out about a running container. It reports whether c is then

@@ -72,10 +72,10 @@ func explained(err error) bool {
 		workspace.ReasonOf(err) == workspace.ReasonUnreachable
 }
 
-// follows returns the consequence of an error of applying the rules. It is nil if workspaces start without the rules:
-// the engine itself reports that it does not support them, the setting leaves the decision to this program, and the
-// rules were never in force there. Any other error keeps workspaces from starting until it passes (SPEC 3). Errors with
-// a remedy of their own stay unchanged: a missing image, an engine that does not answer.
+// follows decides what an error from applying the rules means for workspaces. It returns nil if workspaces start
+// without the rules. They do if the engine itself reports that it does not support the rules, the setting leaves the
+// decision to this program, and the rules were never in force there. As long as any other error lasts, no workspace
+// starts (SPEC 3). Errors with a remedy of their own stay unchanged: a missing image, an engine that does not answer.
 func (g *Guard) follows(ctx context.Context, failure error) error {
 	if ctx.Err() != nil || explained(failure) {
 		return fmt.Errorf("applying the egress rules: %w", failure)

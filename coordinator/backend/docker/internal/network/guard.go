@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// unableFor is how long workspaces start without another attempt on an engine that does not
-	// support the rules.
+	// unableFor is how long workspaces start without another attempt to apply the rules on an engine that does not support
+	// them.
 	unableFor = time.Minute
-	// failedFor is how long later calls get the same failure, because many callers may be waiting.
+	// failedFor is how long later calls return the same failure without another attempt, because many callers may be
+	// waiting.
 	failedFor = 5 * time.Second
 )
 
@@ -57,8 +58,8 @@ func New(api *engine.Client, o spec.Options) *Guard {
 
 // BeforeStart returns nil if a workspace or a storage job may start on the network with that id. Then, as far as this
 // process knows, the rules are in force, or they are not required: because of the settings, or because the engine does
-// not support them. It performs I/O only if it has not applied the rules yet, or if the engine may have restarted
-// since.
+// not support them. BeforeStart performs I/O only if this process has not applied the rules yet, or if the engine may
+// have restarted since.
 //
 // If the rules are required and not in force, the error is a [workspace.PendingError], a [backend.MissingImageError],
 // or Unreachable.
@@ -142,8 +143,8 @@ func (g *Guard) failedLately() error {
 	return g.cause
 }
 
-// make applies the rules. Callers take turns; a caller that has waited may find that the caller before it has covered
-// its network.
+// make applies the rules. Callers take turns. A caller that has waited may find that the previous caller has applied
+// the rules to its network, too.
 func (g *Guard) make(ctx context.Context, network string) (stood bool, err error) {
 	select {
 	case g.making <- struct{}{}:
@@ -158,7 +159,8 @@ func (g *Guard) make(ctx context.Context, network string) (stood bool, err error
 	var result contract.EgressResult
 	var reconnects uint64
 	if err == nil {
-		// Read the number first, so that a connection that is lost meanwhile counts.
+		// Read the number of reconnections first: if the connection is lost while the rules are applied, that must be
+		// noticed.
 		reconnects = g.helper.API.Reconnects()
 		result, err = g.helper.onHost(ctx, contract.EgressApply, rules)
 	}

@@ -20,8 +20,8 @@ const helperLimit = 30 * time.Second
 // runner runs the program for the rules.
 type runner struct{ image.Helper }
 
-// onHost runs the program in the network namespace of the engine's host, where it may change the network's rules. It
-// gets no other right, no volume and no secret.
+// onHost runs the program in the network namespace of the engine's host. There the program may change the network's
+// rules. It gets no other right, no volume and no secret.
 func (h runner) onHost(ctx context.Context, action string, rules contract.EgressRules) (contract.EgressResult, error) {
 	text, err := json.Marshal(rules)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// jobRules returns the rules for the current network of jobs, and its id: jobs reach the object store alone. found is
-// false if the store's name does not resolve now. Jobs then cannot reach the store, because the rules of workspaces
-// must not wait until its name resolves.
+// jobRules returns the rules for the current network of jobs, and its id. Jobs may reach only the object store. found
+// is false if the store's name cannot be resolved now. The rules are then applied without the store, so that those of
+// workspaces need not wait; until its name can be resolved, jobs cannot reach the store.
 func (g *Guard) jobRules(ctx context.Context) (id string, rules *contract.JobRules, found bool, err error) {
 	id, name, err := g.Jobs.Interface(ctx)
 	if err != nil {
@@ -34,7 +34,8 @@ var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 // storeRules returns the rules that allow the store. If the store is given by address, they allow that address; if by
 // name, they allow the private addresses that the name has now. Public addresses behind a name may change while jobs
-// run: those of Amazon's store do so every few seconds. For these the rules allow the port, but only on the internet.
+// run: those of Amazon's store do so every few seconds. So for public addresses, the rules allow the store's port
+// everywhere on the internet.
 func storeRules(ctx context.Context, store string,
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (r contract.JobRules, err error) {
 	at, err := url.Parse(cmp.Or(store, "https://s3.amazonaws.com"))

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/docker/spec"
 )
 
-// LabelSubnet holds the subnet of a network that was created with one. In such a network, this program chooses
-// addresses; in others, the engine does.
+// LabelSubnet holds the subnet of a network that was created with one. In such a network, this program chooses the
+// addresses of containers; in others, the engine does.
 const LabelSubnet = "codehub.subnet"
 
 // Network is the network of an installation. It remembers the network's id, so that a start need not look for it. It is
@@ -49,7 +49,7 @@ func workspaces(api *engine.Client, o spec.Options) *Network {
 	return newNetwork(api, name, chosen, subnet, o.Installation)
 }
 
-// jobs returns the network that storage jobs have to themselves, or nil if the options name one.
+// jobs returns the network that only storage jobs use, or nil if the options name a network for them.
 func jobs(api *engine.Client, o spec.Options) *Network {
 	name := o.OwnJobNetwork()
 	if name == "" {
@@ -133,8 +133,8 @@ func prefixes(one network.Summary) []netip.Prefix {
 
 // find returns the network, without an id if it does not exist, and every subnet that the engine has given to a
 // network. If several processes created it at once, find keeps the oldest one and removes the others. It also removes
-// networks from before addresses were chosen, and those with another subnet, once no container uses them. It accepts a
-// network without labels only if the operator named it.
+// networks that no container uses any more, if they have another subnet or are from a release that did not choose
+// addresses. It accepts a network without labels only if the operator named it.
 func (n *Network) find(ctx context.Context) (it found, taken []netip.Prefix, err error) {
 	list, err := n.api.NetworkList(ctx, network.ListOptions{})
 	if err != nil {
@@ -204,7 +204,7 @@ func (n *Network) create(ctx context.Context, taken []netip.Prefix) (found, erro
 			if err = n.createOne(ctx, name, subnet); err == nil || !errdefs.IsConflict(err) {
 				break
 			}
-			// Another process has created the network, or an existing one with that name must stay.
+			// Another process has created the network, or there is another network with that name, which must stay.
 			if it, _, found := n.find(ctx); found != nil || it.id != "" {
 				return it, found
 			}

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// defaultBits is the prefix length of a network without a configured subnet. It leaves room for resting addresses: a
-// Linux bridge holds 1,023 containers at once.
+// defaultBits is the prefix length of a network without a configured subnet. A Linux bridge holds at most 1,023
+// containers at once, so most of the addresses can rest after their use.
 const defaultBits = 16
 
-// candidates returns the private subnets that overlap with none in use. The first one depends on the owner, so that
-// installations that do not know of each other rarely choose the same. The subnets that the engine itself uses for new
-// networks come last.
+// candidates returns the private subnets that overlap with none in use. Which one is first depends on the owner, so
+// that installations that do not know of each other rarely choose the same subnet. The subnets that the engine itself
+// uses for new networks come last.
 func candidates(owner string, used []netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
 	add := func(text string) {

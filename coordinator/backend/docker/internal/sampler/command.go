@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// askLimit bounds the command that an image names. The engine cannot kill a command that takes longer, and no other
-	// one is started until it has ended.
+	// askLimit bounds the command that an image names. The engine cannot kill a command that takes longer. Until that
+	// command has ended, no other one is started.
 	askLimit = 5 * time.Second
 	askEvery = 50 * time.Millisecond
 )

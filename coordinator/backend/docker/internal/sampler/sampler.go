@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// busyFileLimit is the size up to which the busy file's first line is read, and busyLineLimit is how much of that
+	// busyFileLimit is the largest size of a busy file whose first line is read, and busyLineLimit is how much of that
 	// line is read.
 	busyFileLimit = 64 << 10
 	busyLineLimit = 1 << 10
 )
 
 // psArguments are the sets of columns to request from the ps of the engine's host, the most informative first. An older
-// ps does not show how much a process has written, and that of BusyBox shows neither that nor terminals. S adds the
-// time of ended children to their parents. In procps 4.0.2, S affects bsdtime but not cputimes: with cputimes, a build
-// of many short programs would seem to compute nothing.
+// ps does not show how much a process has written. The ps of BusyBox does not show that either, nor does it show
+// terminals. S adds the time of ended children to their parents. In procps 4.0.2, S affects bsdtime but not cputimes:
+// with cputimes, a build of many short programs would seem to compute nothing.
 var psArguments = [][]string{
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,wchars,wops,args"},
 	{"S", "-eo", "pid,ppid,pgid,sid,tpgid,bsdtime,tty,args"},
@@ -103,8 +103,8 @@ func (s *Sampler) processes(ctx context.Context, containerID string) (all []work
 	return nil, false, nil
 }
 
-// parseProcesses parses the output of ps that the engine returns. It omits lines that it cannot parse: their process
-// has ended, or is unknown to ps.
+// parseProcesses parses the output of ps that the engine returns. It omits lines that it cannot parse: the process has
+// ended, or ps knows nothing about it.
 func parseProcesses(top container.TopResponse) []work.Process {
 	out := make([]work.Process, 0, len(top.Processes))
 	for _, line := range top.Processes {

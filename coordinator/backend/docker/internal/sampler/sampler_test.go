@@ -55,7 +55,7 @@ func ended(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// A build is many short programs: their time counts after their end.
+// A build consists of many short programs, whose CPU time still counts after they have ended.
 func TestEndedChildrenAreCounted(t *testing.T) {
 	if out, err := exec.Command("ps", "-V").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("procps")) {
 		t.Skip("this machine's ps is not that of procps")

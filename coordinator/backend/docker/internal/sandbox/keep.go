@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// keepLimit bounds the work for one workspace that went to sleep, from when its turn has come.
+	// keepLimit bounds how long the work for one sleeping workspace may take once its turn has come.
 	keepLimit = time.Minute
-	// renewAfter is the age at which a sandbox is no longer joined, and is replaced when its workspace goes to sleep:
-	// the engine has written the name servers of its creation into its files.
+	// renewAfter is the age at which a sandbox is too old: no container joins it any more, and it is replaced when its
+	// workspace goes to sleep. Its files contain the name servers from the time of its creation.
 	renewAfter = 12 * time.Hour
 	// unfinished is the age at which the process that creates a sandbox is assumed dead.
 	unfinished = 5 * time.Minute
@@ -41,7 +41,7 @@ type Sandboxes struct {
 	working sync.WaitGroup
 
 	mu sync.Mutex // guards the fields below
-	// waiting are the tasks that have not begun, the newest last. going are those and the one in progress, by
+	// waiting are the tasks that have not begun, the newest last. going holds these tasks and the one in progress, by
 	// workspace.
 	waiting []*task
 	going   map[workspace.ID]*task
@@ -115,9 +115,9 @@ func (s *Sandboxes) Gone(ctx context.Context, id workspace.ID, box *Sandbox) (bo
 	return err == nil && (now == nil || now.ID != box.ID || now.retired), err
 }
 
-// Vacate reports whether the engine refused a container something that a sleeping workspace had and has now given up:
-// its address, its port, or a place in the network. If a place is needed, the workspace that has slept longest loses
-// its sandbox. A running workspace has priority.
+// Vacate is called when the engine has refused to start a container. If the container needs something that the sandbox
+// of a sleeping workspace has (an address, a port, or a place in the network), Vacate removes that sandbox and returns
+// true. If a place is needed, the workspace that has slept longest loses its sandbox. A running workspace has priority.
 func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error) (vacated bool) {
 	full := engine.NetworkFull.Is(refused)
 	if !full && !errors.Is(status.ExplainAddress(refused), backend.ErrAddressInUse) {
@@ -143,7 +143,7 @@ func (s *Sandboxes) Vacate(ctx context.Context, c spec.Container, refused error)
 
 // Slept keeps, in the background, the network of a workspace whose container has just been removed. c is the container
 // as it was before. If this fails, the next start takes longer. The network of a container that did not run is not
-// kept: the next container always gets a new network.
+// kept: the next container gets a new network in any case.
 //
 // It creates one sandbox at a time, because users' starts need the engine more. The workspace that went to sleep last
 // comes first, because its sandbox stays longest.
@@ -193,7 +193,7 @@ func (s *Sandboxes) do(t *task) {
 	close(t.done) // a start of this workspace need not wait for the removal of others
 	s.mu.Unlock()
 	err = errors.Join(err, s.trim(ctx))
-	// What is left over is found when the next workspace goes to sleep. Another leader keeps networks, too.
+	// If some are left over, they are removed when the next workspace goes to sleep. Another leader keeps networks, too.
 	if s.opts.Kept != nil && !errors.Is(err, backend.ErrLeaseLapsed) {
 		s.opts.Kept(s.ctx, err)
 	}
@@ -225,7 +225,8 @@ func (s *Sandboxes) settle(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// keep creates the sandbox of the workspace, or records in its name that the workspace sleeps again.
+// keep creates a sandbox for the workspace. If the workspace has one already, keep renames it to record that the
+// workspace sleeps again.
 func (s *Sandboxes) keep(ctx context.Context, id workspace.ID, c *container.InspectResponse) error {
 	v, err := s.look(ctx, id)
 	if err != nil {
@@ -275,7 +276,8 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// The engine may still carry out an abandoned request and leave an unknown container.
+	// Wait for the answer even if ctx ends: the engine might still carry out the request, and leave a container that
+	// nobody knows of.
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.AnswerLimit)
 	made, err := s.api.ContainerCreate(detached, c.Config, c.Host, c.Network, nil, name)
 	cancel()

@@ -1,7 +1,7 @@
 // Package sandbox keeps the networks of workspaces that went to sleep recently. Setting up the network takes half of
-// the time that an engine needs to start a container. A sandbox is a container whose program does nothing. It has the
-// address, the name, the host name and the ports of the workspace's container, and the workspace's next container joins
-// it.
+// the time that an engine needs to start a container. A sandbox is a container whose program does nothing. A sandbox
+// has the address, the name, the host name and the ports of the workspace's container, and the workspace's next
+// container joins it.
 //
 // It owns the containers of the kind [spec.KindSandbox], from their creation to their removal. It keeps its state on
 // the engine alone: labels say which workspace a sandbox belongs to, and its name says when the workspace went to
@@ -70,7 +70,8 @@ func Joins(mode container.NetworkMode) string {
 	return mode.ConnectedContainer()
 }
 
-// Stands reports whether a container still has its network. box is its workspace's running sandbox, if any.
+// Stands reports whether a container still has its network. box is the running sandbox of the container's workspace, if
+// there is one.
 func Stands(c *container.InspectResponse, box *Sandbox) bool {
 	if c.HostConfig == nil {
 		return true
@@ -94,8 +95,9 @@ func Networks(list []container.Summary, o spec.Options) Running {
 	return found
 }
 
-// Of returns the container that has the network of a workspace's container. lost means that the workspace's container
-// runs without the sandbox that it joined: it is unreachable and stays so.
+// Of returns the container that owns the network of a workspace's container: that container itself, or its sandbox.
+// lost means that the workspace's container still runs but the sandbox that it joined does not: the container is
+// unreachable and stays so.
 func (r Running) Of(s container.Summary) (network container.Summary, lost bool) {
 	joined := Joins(container.NetworkMode(s.HostConfig.NetworkMode))
 	if joined == "" {
@@ -134,8 +136,8 @@ func (v view) sleeping() (all []Sandbox) {
 	return all
 }
 
-// look lists the sandboxes of these workspaces, or all sandboxes if there are no ids, and finds out which of them have
-// been joined.
+// look lists the sandboxes of these workspaces, or all sandboxes if there are no ids. It also finds out which of them
+// containers have joined.
 func (s *Sandboxes) look(ctx context.Context, ids ...workspace.ID) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.AnswerLimit)
 	defer cancel()
@@ -188,9 +190,9 @@ func described(c container.Summary, id workspace.ID) Sandbox {
 }
 
 // retire removes a sandbox, unless a container has joined it. Another process may be about to let a container join. So
-// retire first marks the sandbox in its name, and looks for joined containers after that. A process that lets a
-// container join creates the container first and then reads the name ([Sandboxes.Gone]). At least one of the two sees
-// the other.
+// retire first renames the sandbox to mark it, and only then looks for containers that have joined it. A process that
+// lets a container join creates the container first and then reads the name ([Sandboxes.Gone]). So at least one of the
+// two processes notices the other.
 func (s *Sandboxes) retire(ctx context.Context, b Sandbox) (removed bool, err error) {
 	if !b.retired {
 		err := s.api.ContainerRename(ctx, b.ID, spec.RetiredSandbox(b.of, b.ID))

@@ -30,9 +30,10 @@ func Health(state container.ContainerState, status string) workspace.Health {
 	return ""
 }
 
-// Probed derives the health of a container that the engine calls unhealthy from the container's probes. The engine does
-// not probe a paused container and calls it unhealthy, even after a thaw, until the next probe: by default half a
-// minute. The results from before the pause stay valid, so that no probe fails because of the pause.
+// Probed returns the health of a container that the engine calls unhealthy, according to the container's probes. The
+// engine does not probe a paused container, and calls it unhealthy. It still does so after a thaw, until the next
+// probe: by default for half a minute. The results from before the pause stay valid, so that no probe fails because of
+// the pause.
 func Probed(c *container.InspectResponse) workspace.Health {
 	h := c.State.Health
 	if h == nil {
@@ -56,9 +57,9 @@ func Probed(c *container.InspectResponse) workspace.Health {
 // defaultRetries is the number of consecutive failed probes that make a container unhealthy by default.
 const defaultRetries = 3
 
-// Disrupted reports whether something outside the container ended it: an administrator who killed or stopped it, an
-// engine that was stopped, or a host that ran out of memory. A container that exceeds its own limit of memory ends by
-// itself. If the engine started only after the container had ended, the engine's previous stop may have ended it:
+// Disrupted reports whether a container was ended from outside: an administrator killed or stopped it, the engine was
+// stopped, or the host ran out of memory. A container that exceeds its own limit of memory ends by itself. If the
+// engine was started after the container had ended, the container may have ended because the engine was stopped:
 // programs that are asked to stop may exit with any code.
 func Disrupted(c *container.InspectResponse, engineSince time.Time) bool {
 	limited := c.HostConfig == nil || c.HostConfig.Memory > 0

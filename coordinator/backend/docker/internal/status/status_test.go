@@ -31,7 +31,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestProbed compares what the engine says about a container that was paused with what its probes have found.
+// TestProbed has containers that were paused. It checks that their health follows from what their probes have found,
+// and not from what the engine says.
 func TestProbed(t *testing.T) {
 	passed, failed := &container.HealthcheckResult{}, &container.HealthcheckResult{ExitCode: 1}
 	for name, c := range map[string]struct {
