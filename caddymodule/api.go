@@ -22,9 +22,9 @@ func init() {
 	caddy.RegisterModule(new(API))
 }
 
-// API serves everything of CodeHub that is not a workspace. These are the REST API and its event stream below /api/v1,
-// and the pages / and /login with their assets. Beside them are the sign-in for workspaces on hosts of their own
-// (/auth/ticket), /health, /health/ready and /health/coordinator. Requests for workspaces and other paths go to the
+// API serves everything of CodeHub that is not a workspace. It serves the REST API and its event stream below /api/v1,
+// and the pages / and /login with their assets. It also serves the sign-in for workspaces on hosts of their own
+// (/auth/ticket), and /health, /health/ready and /health/coordinator. Requests for workspaces and other paths go to the
 // next handler. If no later handler answers, a path of the main site gets 404.
 type API struct {
 	// The addresses for this handler, where they differ from the app's. The gateway's
@@ -94,8 +94,8 @@ func (a *API) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// ServeHTTP serves requests to the API, and hands others to the next handler. A page
-// that cannot be shown is an error, which Caddy's handle_errors may show.
+// ServeHTTP serves requests to the API, and hands others to the next handler. If a page cannot be shown, ServeHTTP
+// returns an error, which Caddy's handle_errors may show.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if a.app.passOn(w, r) {
 		return nil
@@ -139,8 +139,8 @@ func orNotFound(w *web.ReconnectWriter, r *http.Request, next caddyhttp.Handler)
 	return notFound(w, r, errors.New("nothing answers at this path"))
 }
 
-// notFound answers 404 with our page or problem, unless the configuration has its own error pages (handle_errors). err
-// is for those pages, and for the log.
+// notFound answers 404 with our page or problem. If the configuration has its own error pages (handle_errors), it
+// returns err instead, for these pages and for the log.
 func notFound(w http.ResponseWriter, r *http.Request, err error) error {
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if server != nil && server.Errors != nil && len(server.Errors.Routes) > 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// If no handler behind the API answers, a person gets a page, and a program gets a problem. The answer of a handler
-// behind the API is left alone, and so are the configuration's error pages.
+// If no handler behind the API answers, a person gets a page, and a program gets a problem. If a handler behind the API
+// answers, its answer stays unchanged. If the configuration has error pages of its own, these are shown.
 func TestPathsThatNothingServesAreNotFound(t *testing.T) {
 	in := install(t)
 	c := in.anyone()

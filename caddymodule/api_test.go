@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The API gets everything that it needs from Caddy and from the app.
+// TestAPIBehindCaddy: the API receives everything that it needs from Caddy and from the app.
 func TestAPIBehindCaddy(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")
@@ -50,8 +50,7 @@ func TestAPIBehindCaddy(t *testing.T) {
 	}
 }
 
-// Pages that cannot be shown are errors of Caddy, for which the configuration may
-// have error pages of its own.
+// If a page cannot be shown, Caddy gets an error, for which the configuration may have an error page of its own.
 func TestErrorsOfPagesReachHandleErrors(t *testing.T) {
 	in := install(t)
 	in.errors = []map[string]any{{"handle": []map[string]any{
@@ -97,8 +96,8 @@ func TestEventStreamsEndWithTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheAccessLogNamesWhoAsksTheAPI checks that the access log has, under Caddy's own key, the id of the user of the
-// session or of the access token. A request that is refused has no user.
+// TestTheAccessLogNamesWhoAsksTheAPI checks that a line of the access log contains the id of the user whose session or
+// access token the request has, under Caddy's own key. A request that is refused has no user.
 func TestTheAccessLogNamesWhoAsksTheAPI(t *testing.T) {
 	in := install(t)
 	in.log, in.server = filepath.Join(t.TempDir(), "log"), map[string]any{"logs": map[string]any{}}

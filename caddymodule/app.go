@@ -86,8 +86,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.workspacePorts, a.sharePorts = r.WorkspacePorts, r.SharePorts
 	a.published = r.Options.Docker.Publish == spec.PublishLoopback
 	a.keepDeleted = r.Live.GC.KeepDeleted()
-	// Long requests, such as event streams, must end before the HTTP servers wait for
-	// them, and the servers may be stopped before this app is.
+	// The HTTP servers wait for open requests, so long ones, such as event streams, must end before that. The servers
+	// may be stopped before this app is.
 	eventsApp, err := ctx.App("events")
 	if err != nil {
 		return err
@@ -135,7 +135,8 @@ func (a *App) start() error {
 	ctx, cancel := untilExit()
 	defer cancel()
 	a.first = !runs("codehub")
-	// A reload is refused if its database cannot be reached, and the former configuration keeps serving.
+	// If the database of a new configuration cannot be reached, the reload is refused and the former configuration
+	// keeps serving.
 	return a.reference.activate(ctx, !runs("http"))
 }
 
@@ -146,7 +147,8 @@ func runs(app string) bool {
 }
 
 // untilExit returns a context that ends when the process is told to exit. Caddy then waits for the start that is under
-// way. A start waits for PostgreSQL, and a migration waits for as long as a backup takes.
+// way. Without this context, Caddy could wait long: a start waits for PostgreSQL, and a migration waits as long as a
+// backup takes.
 func untilExit() (context.Context, context.CancelFunc) {
 	const interval = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -224,7 +226,8 @@ var (
 	beginExit = sync.OnceFunc(func() { close(exiting) })
 )
 
-// onStopping closes a channel when the configuration begins to stop, and exiting as well when the process ends.
+// onStopping is a channel that is closed when the configuration begins to stop. If the process then exits, exiting is
+// closed, too.
 type onStopping chan struct{}
 
 // Handle is called by Caddy, once.

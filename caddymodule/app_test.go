@@ -10,8 +10,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
-// required are the settings that have no default, with values that name no real
-// server.
+// required contains the settings that have no default. Their values name no real servers.
 func required() App {
 	return App{App: settings.App{Database: "postgres://codehub@db.example/codehub", Redis: "redis://redis.example:6379/0"}}
 }

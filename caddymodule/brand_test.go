@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBrand: from the reload that sets them, an operator's name, logo and color are on the pages of the main site and
-// on those of workspaces.
+// TestBrand: an operator sets a name, a logo and a color, and reloads. From then on, the pages of the main site show
+// them, and so do our pages at the addresses of workspaces.
 func TestBrand(t *testing.T) {
 	in := install(t)
 	in.routes = append([]map[string]any{{"handle": []map[string]any{{"handler": "codehub"}}}}, in.routes[0])

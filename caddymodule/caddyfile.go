@@ -13,9 +13,9 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("codehub", parseApp)
 	httpcaddyfile.RegisterDirective("codehub", parseGateway)
 	httpcaddyfile.RegisterHandlerDirective("codehub_api", parseAPI)
-	// The directive metrics comes before reverse_proxy. Requests for workspaces are handled first: on a workspace's own
-	// host all paths belong to the workspace, even /api and /. Both directives pass other requests on to later
-	// handlers.
+	// The directive metrics comes before reverse_proxy. Requests for workspaces are handled first, because on a
+	// workspace's own host all paths belong to the workspace, even /api and /. Both directives pass other requests on
+	// to later handlers.
 	httpcaddyfile.RegisterDirectiveOrder("codehub", httpcaddyfile.Before, "metrics")
 	httpcaddyfile.RegisterDirectiveOrder("codehub_api", httpcaddyfile.Before, "reverse_proxy")
 }

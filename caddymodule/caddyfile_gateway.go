@@ -8,8 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
-// parseGateway reads the directive `codehub`, which puts together the handler and its
-// reverse_proxy. Syntax:
+// parseGateway reads the directive `codehub`, which configures both the handler and its reverse_proxy. Syntax:
 //
 //	codehub [<matcher>] {
 //		identity            <placeholder>
@@ -23,8 +22,9 @@ import (
 //		...
 //	}
 //
-// Every other option is one of reverse_proxy, except those that say where to proxy to. With identity, an earlier
-// handler must set the placeholder; without identity, the user is the one of CodeHub's own session.
+// Every other option is an option of reverse_proxy. Options that say where to proxy to are not allowed. With identity,
+// an earlier handler must set the placeholder to the user. Without identity, the user is taken from CodeHub's own
+// session.
 func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if !h.Next() {
 		return nil, h.ArgErr()
@@ -51,8 +51,7 @@ func parseGateway(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	return h.NewRoute(matcher, gateway), nil
 }
 
-// takeOptions reads the handler's own options and deletes them from d, where those of
-// reverse_proxy stay.
+// takeOptions reads the handler's own options and deletes them from d. The options of reverse_proxy stay in d.
 func (g *Gateway) takeOptions(d *caddyfile.Dispenser) error {
 	p := settings.NewOptionParser(d, "codehub", g.table())
 	for d.Next() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestChangesAreItems checks that every file in .changes fits into the list of a release.
+// TestChangesAreItems checks that every file in .changes consists of list items, as the list of a release needs.
 func TestChangesAreItems(t *testing.T) {
 	files, err := filepath.Glob("../.changes/*")
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// citation is how code and documents cite the specification and the design.
+	// citation matches a citation of the specification or the design in code and documents.
 	citation = regexp.MustCompile(`\b(SPEC|DESIGN) ([0-9]+(?:\.[0-9]+)?)(?:, contract ([0-9]+))?`)
-	// numbered is a section's heading, or a rule's beginning in a numbered list.
+	// numbered matches the heading of a section, or the beginning of a rule in a numbered list.
 	numbered = regexp.MustCompile(`^(?:## )?([0-9]+)\. `)
 	contract = regexp.MustCompile(`^\| ([0-9]+) \|`)
 )

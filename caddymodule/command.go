@@ -20,7 +20,7 @@ func init() {
 		remote.Login, remote.Logout, remote.Token, workspaces.Command, doctor.Command, verify.Command))
 }
 
-// commandSettings resolves the configuration of the app for a command, as when Caddy starts.
+// commandSettings resolves the app's configuration for a command, in the same way as a start of Caddy does.
 func commandSettings(config json.RawMessage) (command.Settings, error) {
 	app := new(settings.App)
 	if err := caddy.StrictUnmarshalJSON(config, app); err != nil {
@@ -30,7 +30,7 @@ func commandSettings(config json.RawMessage) (command.Settings, error) {
 	return examined(r), err
 }
 
-// examined holds the parts of the resolved settings that commands look at.
+// examined returns the parts of the resolved settings that commands need.
 func examined(r settings.Resolved) command.Settings {
 	return command.Settings{Options: r.Options, Live: r.Live, PublicURL: r.Site.Written, MainHost: r.Site.MainHost}
 }

@@ -48,9 +48,9 @@ func wiki(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// TestCompressionChangesPagesOnly: Caddyfile.example compresses the pages that the gateway requests without compression
-// from applications. Every other answer is as if nothing were compressed here: its bytes, its length, its ranges, and
-// the ETag that the application wants back.
+// TestCompressionChangesPagesOnly: Caddyfile.example compresses the pages that the gateway requests uncompressed from
+// applications. Every other answer arrives as if nothing were compressed here, with the same bytes, length and ranges.
+// A browser sends the application the same ETag that the application gave it.
 func TestCompressionChangesPagesOnly(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.App(t, wiki))

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/settings"
 )
 
-// The example works unchanged, with nothing but the two variables that it needs.
+// TestExampleIsValid: the example works unchanged if only the two variables that it needs are set.
 func TestExampleIsValid(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
 	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
@@ -31,8 +31,8 @@ func TestExampleIsValid(t *testing.T) {
 	}
 }
 
-// TestServiceConfigurationIsValid checks that the configuration beside the systemd unit is valid with only the
-// variables that the package names.
+// TestServiceConfigurationIsValid checks that the configuration beside the systemd unit is valid if only the variables
+// that the package names are set.
 func TestServiceConfigurationIsValid(t *testing.T) {
 	secrets := t.TempDir()
 	text, err := os.ReadFile("deploy/systemd/Caddyfile")
@@ -77,7 +77,7 @@ func TestServiceConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// The example also works with its lines about Kubernetes instead of docker.
+// TestExampleForKubernetesIsValid: the example also works if its lines about Kubernetes replace the block docker.
 func TestExampleForKubernetesIsValid(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://codehub@db.example/codehub")
 	t.Setenv("REDIS_URL", "redis://redis.example:6379/0")
@@ -105,7 +105,7 @@ func TestExampleForKubernetesIsValid(t *testing.T) {
 	}
 }
 
-// withKubernetes returns the example with its comment about Kubernetes as a block.
+// withKubernetes returns the example, in which the comment about Kubernetes has become a block.
 func withKubernetes(t *testing.T) string {
 	t.Helper()
 	before, rest, _ := strings.Cut(string(readExample(t)), "\t\t# backend kubernetes {\n")
@@ -193,8 +193,8 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 	}
 }
 
-// allSettings returns the settings of all modules, by module and name, except those with which a directive overrides a
-// setting of the app.
+// allSettings returns the settings of all modules, by module and name. It leaves out the settings of a directive that
+// override a setting of the app.
 func allSettings() map[string]settings.Setting {
 	all := make(map[string]settings.Setting)
 	for _, s := range new(App).Table(new(settings.Resolved)) {
@@ -208,8 +208,8 @@ func allSettings() map[string]settings.Setting {
 	return all
 }
 
-// exampleOption is an option of the example. It has its text, the comment above it, and the
-// variable that it reads, if any. Otherwise it has the literal value or the placeholder's default.
+// exampleOption is an option of the example. It consists of its text, the comment above it, and the variable that it
+// reads, if any. Otherwise it has the literal value or the placeholder's default.
 type exampleOption struct{ text, variable, value, comment string }
 
 var placeholder = regexp.MustCompile(`\{(?:env\.|\$)([A-Z0-9_]+)(?::([^}]*))?\}`)
@@ -220,8 +220,8 @@ func exampleOptions(t *testing.T) map[string]exampleOption {
 	return optionsOf(withKubernetes(t))
 }
 
-// optionsOf returns the options of a Caddyfile, by blocks and name: those of the global option
-// codehub begin with "app".
+// optionsOf returns the options of a Caddyfile. Each key consists of the option's blocks and its name. For options in
+// the global option codehub, the key begins with "app".
 func optionsOf(text string) map[string]exampleOption {
 	options := make(map[string]exampleOption)
 	var blocks, comment []string
@@ -255,8 +255,8 @@ func optionsOf(text string) map[string]exampleOption {
 	return options
 }
 
-// exampleVariables returns the variables that the example reads, with their defaults:
-// those of the settings, or those of the placeholders.
+// exampleVariables returns the variables that the example reads, with their defaults. The default is that of the
+// setting or, if it has none, that of the placeholder.
 func exampleVariables(t *testing.T) map[string]string {
 	t.Helper()
 	variables := make(map[string]string)

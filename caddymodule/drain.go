@@ -15,13 +15,14 @@ import (
 // heldLook is how often a process that is about to end checks whether it still holds requests.
 const heldLook = 50 * time.Millisecond
 
-// drain begins the end of a process (SPEC 5): the process gives up the leadership immediately, so that another one
-// leads with its own settings, and keeps serving for shutdown_delay. Without that setting it keeps serving while it
+// drain begins the end of a process (SPEC 5). The process gives up the leadership immediately, so that another process
+// leads with its own settings. It keeps serving for shutdown_delay. Without that setting it keeps serving while it
 // holds requests, for half of the grace period at most. Every answer that begins meanwhile asks its client to come back
 // over another connection ([web.ReconnectWriter]). A reload does not end the process, which continues with another
 // configuration.
 //
-// It delays the later steps: the end of event streams and of requests that are still held, and quiesce.
+// The later steps wait until drain is done: only then do event streams end, and requests that are still held, and
+// quiesce begins.
 type drain struct{ app *App }
 
 // Handle is called by Caddy when the configuration begins to stop.

@@ -41,7 +41,8 @@ func TestEarlyDataDoesNothing(t *testing.T) {
 	}
 }
 
-// TestASilentClientIsNotTheApplicationsFault: a body that stops gets 408, and one that breaks off 400.
+// TestASilentClientIsNotTheApplicationsFault: if a client stops sending in the middle of a request body, it gets 408.
+// If the body becomes invalid in the middle, the client gets 400.
 func TestASilentClientIsNotTheApplicationsFault(t *testing.T) {
 	s := startGateway(t, nil)
 	s.load(nil, map[string]any{"read_idle_timeout": "100ms"})

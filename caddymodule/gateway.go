@@ -223,9 +223,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, st *route.Stat
 	return proxyError(g.proxy.ServeHTTP(w, r, noNext))
 }
 
-// sayHTTPS tells the application that the browser uses https, if public_url says so and a proxy in front terminates
-// TLS. By itself, reverse_proxy reports how the request arrived here, or what a trusted proxy has reported. The headers
-// of a proxy that is not trusted are dropped first.
+// sayHTTPS tells the application that the browser uses https. It does so if public_url begins with https and a proxy in
+// front terminates TLS. Without sayHTTPS, reverse_proxy would report how the request arrived here, or what a trusted
+// proxy has reported. The headers of a proxy that is not trusted are dropped first.
 func sayHTTPS(r *http.Request) {
 	if !fromTrustedProxy(r) {
 		delete(r.Header, "X-Forwarded-For")
@@ -235,7 +235,7 @@ func sayHTTPS(r *http.Request) {
 	r.Header["X-Forwarded-Proto"] = []string{"https"}
 }
 
-// noNext is the next handler for the proxy, which never calls it because it answers every request itself.
+// noNext is passed to the proxy as its next handler. The proxy answers every request itself, so it never calls noNext.
 var noNext caddyhttp.Handler = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 
 // proxyError translates the errors of reverse_proxy to those of the gateway.
@@ -257,8 +257,8 @@ func proxyError(err error) error {
 	return err
 }
 
-// placeholderIdentity returns the signed-in user according to a placeholder, or a text with several. vouched makes the
-// grant for users without a session.
+// placeholderIdentity returns a function that finds the signed-in user. The user's id is the value of a placeholder, or
+// of a text with several placeholders. vouched makes the grant for a user without a session.
 func placeholderIdentity(
 	text string, vouched func(userID string) auth.Grant,
 ) func(*http.Request, *site.Address) (auth.Grant, error) {
@@ -286,12 +286,13 @@ func placeholderIdentity(
 	}
 }
 
-// caddysIdleTimeout is how long a client may be silent by default: send nothing of a body, or read nothing of an
-// answer.
+// caddysIdleTimeout is how long a client may be silent by default. It is silent while it sends nothing of a body, or
+// reads nothing of an answer.
 const caddysIdleTimeout = time.Minute
 
-// noIdleTimeout lets the client of r be silent forever while it talks to an application, unless the Caddyfile sets a
-// limit other than Caddy's default. On a WebSocket over HTTP/2 or HTTP/3, silence is always allowed.
+// noIdleTimeout allows the client of r to be silent without a limit while it talks to an application. If the Caddyfile
+// sets a limit other than Caddy's default, that limit still applies. On a WebSocket over HTTP/2 or HTTP/3, silence is
+// always allowed.
 func noIdleTimeout(r *http.Request) (restore func()) {
 	const forever = 100 * 365 * 24 * time.Hour
 	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())

@@ -40,8 +40,9 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(int)             {}
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkProxied shows what the gateway adds to a page's request, compared with a plain reverse_proxy. There is no
-// network, and the session is in memory. `make bench-gateway` shows what share of a whole request that is.
+// BenchmarkProxied measures a page's request through the gateway and, for comparison, through a plain reverse_proxy.
+// The difference is the cost of the gateway. There is no network, and the session is in memory. `make bench-gateway`
+// shows what share of a whole request that is.
 func BenchmarkProxied(b *testing.B) {
 	st := storetest.Open(b)
 	a := auth.New(accounts.New(st.DB), auth.Options{})

@@ -24,8 +24,8 @@ func answering(t *testing.T, raw string) *gatewayServer {
 	return s
 }
 
-// net/http panics when a handler sends a status below 100, and reverse_proxy does not answer if the application
-// switches protocols without being asked.
+// TestAnswersThatAreNone covers answers that Caddy alone does not handle: net/http panics when a handler sends a status
+// below 100, and reverse_proxy does not answer if the application switches protocols without being asked.
 func TestAnswersThatAreNone(t *testing.T) {
 	for name, raw := range map[string]string{
 		"a status below 100":         "HTTP/1.1 099 Evil\r\nContent-Length: 4\r\nX-Evil: 1\r\n\r\nevil",

@@ -21,12 +21,12 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// extendedConnect is what a process needs in its environment from the start for
+// extendedConnect is a variable that must be in a process's environment from the start, so that the process supports
 // WebSockets over HTTP/2.
 const extendedConnect = "GODEBUG=http2xconnect=1"
 
-// TestWebSocketOverHTTP2 runs its body in a process of its own, because Go reads
-// that setting once, before any test.
+// TestWebSocketOverHTTP2 runs its body in a process of its own, because Go reads extendedConnect only once, before any
+// test.
 func TestWebSocketOverHTTP2(t *testing.T) {
 	if os.Getenv("GODEBUG") != "http2xconnect=1" {
 		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWebSocketOverHTTP2$", "-test.count=1")
@@ -83,8 +83,8 @@ func dialPlain(ctx context.Context, network, addr string, _ *tls.Config) (net.Co
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// countMessages checks which messages on a page's WebSocket to an echo count as use, both before the page reports what
-// people do and afterwards.
+// countMessages exchanges messages with an echo server over a page's WebSocket. It checks which messages count as use,
+// first before the page reports people's input and then afterwards.
 func countMessages(w *gatewayServer, socket io.ReadWriter, pinged <-chan struct{}) {
 	t := w.t
 	t.Helper()

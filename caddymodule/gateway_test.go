@@ -32,17 +32,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The gateway's decisions are tested in its package. Here it stands behind a real Caddy server and in front of a real
-// reverse_proxy: the tests are about what Caddy adds, and about reloads.
+// The gateway's decisions are tested in its package. Here the gateway runs in a real Caddy server with a real
+// reverse_proxy. The tests cover what Caddy adds, and reloads.
 
 func init() {
 	caddy.RegisterModule(new(testGateway))
 }
 
-// testGateway is the gateway's handler over the product of the running test.
+// testGateway is the gateway's handler. It serves the product that the running test has set up.
 type testGateway struct{ Gateway }
 
-// underTest is the only gateway test that runs, because a process has only one Caddy.
+// underTest belongs to the gateway test that is running. Only one such test runs at a time, because a process has only
+// one Caddy.
 var underTest struct {
 	sync.Mutex
 	product *gatewaytest.Product
@@ -93,7 +94,7 @@ type gatewayServer struct {
 	*gatewaytest.Product
 	t   *testing.T
 	url string // without a slash
-	// apps are further apps of every configuration, storage is where they keep files; if it is nil, the usual place.
+	// apps are additional apps of every configuration. storage is where the apps keep files; nil means the usual place.
 	apps    map[string]any
 	storage any
 	encode  json.RawMessage // the route before the gateway, if there is one
@@ -245,8 +246,8 @@ func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 	}
 }
 
-// TestProxyErrorsOfCaddy: after a failed dial the request is held for the next container, and if an application breaks
-// off, the gateway answers.
+// TestProxyErrorsOfCaddy: if the container cannot be dialed, the request is held for the next container. If an
+// application breaks off its answer, the gateway answers.
 func TestProxyErrorsOfCaddy(t *testing.T) {
 	s := startGateway(t, nil)
 	dead := gatewaytest.Echo(t)
@@ -277,7 +278,8 @@ func TestProxyErrorsOfCaddy(t *testing.T) {
 	}
 }
 
-// TestRawRequests sends, as raw bytes, headers with which people try to smuggle in identities or requests.
+// TestRawRequests sends headers with which attackers try to smuggle in identities or requests. It sends them as raw
+// bytes, because a client would correct them.
 func TestRawRequests(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))

@@ -14,8 +14,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// TestPlantedCookiesLockNobodyOut: a workspace's page sets as many cookies for the whole domain, and as large ones, as
-// browsers accept. With Caddy's own limit they are never deleted, which is logged at the start.
+// TestPlantedCookiesLockNobodyOut: a workspace's page sets cookies for the whole domain, as many and as large ones as
+// browsers accept. Nobody is locked out by them. With Caddy's own header limit, these cookies are never deleted, and
+// the start logs a warning about this.
 func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	in := install(t)
 	warnings := func() int {

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// rawApp is an application that answers users with serve, which gets the connection after the request's header has
-// arrived. It also answers when the gateway itself asks whether it is up.
+// rawApp starts an application. It answers a user's request by calling serve with the connection, once the request's
+// header has arrived. It answers normally when the gateway itself asks whether it is up.
 func rawApp(t *testing.T, serve func(net.Conn)) *httptest.Server {
 	t.Helper()
 	return gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,8 @@ func rawApp(t *testing.T, serve func(net.Conn)) *httptest.Server {
 	})
 }
 
-// endless writes a text again and again until the other side has enough.
+// endless returns a serve function that writes begin, and then writes again over and over until the other side closes
+// the connection.
 func endless(begin, again string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := io.WriteString(c, begin); err != nil {
@@ -49,7 +50,7 @@ func endless(begin, again string) func(net.Conn) {
 	}
 }
 
-// silent writes a text and then nothing until the other side closes the connection.
+// silent returns a serve function that writes begin, and then nothing until the other side closes the connection.
 func silent(begin string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := io.WriteString(c, begin); err == nil {
@@ -58,8 +59,8 @@ func silent(begin string) func(net.Conn) {
 	}
 }
 
-// TestHostileWorkspaceHarmsOnlyItself: a hostile workspace makes only its own requests fail or
-// wait, and the process neither ends nor grows.
+// TestHostileWorkspaceHarmsOnlyItself: a hostile workspace can make only its own requests fail or wait. The process
+// does not end, and its memory does not grow.
 func TestHostileWorkspaceHarmsOnlyItself(t *testing.T) {
 	s := startGateway(t, nil)
 	s.Run(gatewaytest.Two, gatewaytest.Echo(t))
@@ -111,8 +112,8 @@ func TestHostileWorkspaceHarmsOnlyItself(t *testing.T) {
 	}
 }
 
-// status sends a request and returns the status of the answer, which it does not read to its end; 0 if there is no
-// answer.
+// status sends a request and returns the status of the answer, or 0 if there is no answer. It does not read the answer
+// to its end.
 func (s *gatewayServer) status(ctx context.Context, path string) int {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"/", nil)
 	if err != nil {
@@ -164,8 +165,8 @@ func TestSlowClientsHarmOnlyThemselves(t *testing.T) {
 	}
 }
 
-// TestTenThousandHeldRequests: those above the limit are refused immediately, and running workspaces are reached as
-// before.
+// TestTenThousandHeldRequests: ten thousand requests wait for a sleeping workspace. The requests above the limit are
+// refused immediately, and running workspaces can be reached as before.
 func TestTenThousandHeldRequests(t *testing.T) {
 	const requests, limit = 10_000, 1_000
 	s := startGateway(t, nil)
@@ -179,8 +180,8 @@ func TestTenThousandHeldRequests(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait.Timeout)
 	defer cancel()
 	refused := make(chan error, requests)
-	// All connections are open before they all send at the same time: a server closes a connection whose client takes
-	// more than two seconds for its first frames.
+	// All connections are opened before the requests are sent at the same time, because a server closes a connection if
+	// the client takes more than two seconds for its first frames.
 	transports := make([]*http.Transport, requests/200)
 	for i := range transports {
 		transport := &http.Transport{Protocols: new(http.Protocols)}

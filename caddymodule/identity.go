@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// namedGrant returns the function that grants access to the user named by Caddy's authentication, or nil if people sign
-// in here.
+// namedGrant returns a function that makes the grant for the user whom Caddy's authentication names. It returns nil if
+// people sign in here.
 func namedGrant(i settings.ResolvedIdentity, a *auth.Auth) func(*http.Request) (auth.Grant, error) {
 	if i.Placeholder == "" {
 		return nil

@@ -27,7 +27,7 @@ const (
 	bcryptOfTest = bcrypt.MinCost
 )
 
-// shown returns the Caddyfile of docs/sign-in.md that has word in it, the same in every language.
+// shown returns the Caddyfile in docs/sign-in.md that contains word. It must be the same in every language.
 func shown(t *testing.T, word string) string {
 	t.Helper()
 	var found []string
@@ -48,7 +48,8 @@ func shown(t *testing.T, word string) string {
 	return found[0]
 }
 
-// use makes an installation run a Caddyfile, except for its servers and certificates.
+// use makes an installation run the settings and routes of a Caddyfile. It keeps the installation's own servers, and
+// ignores the Caddyfile's certificates.
 func (in *installation) use(caddyfile string) {
 	in.t.Helper()
 	var config struct {
@@ -82,8 +83,8 @@ func (in *installation) at(host string) *apitest.Client {
 	return c
 }
 
-// application is an application that answers with what reached it, as the running
-// workspace of a user. It returns the workspace's host.
+// application starts an application as the running workspace of a user. The application answers with the request
+// headers that have reached it. It returns the workspace's host.
 func (in *installation) application(owner string) (host string) {
 	in.t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) }))
@@ -101,8 +102,8 @@ func basic(name string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+testPassword))
 }
 
-// With basic_auth as the guide shows it, the signed-in user is the one that Caddy has checked, on every host, even if
-// clients claim to be another user.
+// TestBasicAuthOfTheGuide: with basic_auth as in the guide, the signed-in user is the one whose password Caddy has
+// checked. This holds on every host, even if a client claims to be another user.
 func TestBasicAuthOfTheGuide(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(testPassword), bcryptOfTest)
 	if err != nil {
@@ -180,7 +181,8 @@ func TestBasicAuthOfTheGuide(t *testing.T) {
 	}
 }
 
-// The same for forward_auth: what counts is the answer of the authentication server.
+// TestForwardAuthOfTheGuide checks the same for forward_auth: the signed-in user is the one in the authentication
+// server's answer.
 func TestForwardAuthOfTheGuide(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := r.Cookie("authelia_session")

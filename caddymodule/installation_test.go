@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// installation is Caddy in this process with CodeHub's API and real PostgreSQL, and without a leader: workspaces stay
-// as the test makes them. Redis, the object store and the engine are not available. These tests are about Caddy; the
-// API's own are in package api.
+// installation is Caddy in this process, with CodeHub's API and a real PostgreSQL. There is no leader, so workspaces
+// stay as the test makes them. Redis, the object store and the engine are not available. These tests are about Caddy;
+// the API's own are in package api.
 type installation struct {
 	t      *testing.T
 	dir    string // of the sockets
@@ -73,9 +73,9 @@ func install(t *testing.T) *installation {
 	return in
 }
 
-// load makes Caddy run the current settings. Every configuration has a socket of its own. Caddy closes the one of the
-// former configuration some time after a reload. Until then a shared socket would give the former configuration some of
-// the requests.
+// load makes Caddy run the current settings. Every configuration has a socket of its own. After a reload, it takes some
+// time until Caddy closes the socket of the former configuration. If both configurations shared a socket, the former
+// one would get some of the requests during that time.
 func (in *installation) load() error {
 	in.loads++
 	socket := filepath.Join(in.dir, strconv.Itoa(in.loads))

@@ -1,5 +1,5 @@
-// Package deploy_test tests the chart and the image. What the chart's output shows is tested everywhere; the rest needs
-// `make test-k8s`.
+// Package deploy_test tests the chart and the image. The tests of the chart's output run everywhere. The other tests
+// need a cluster: `make test-k8s` runs them.
 package deploy_test
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// variants are the values files with golden files of the chart's output.
+// variants names the values files for which there are golden files with the chart's output.
 var variants = []string{"minimal", "full"}
 
 func golden(variant string) string { return filepath.Join("chart", "testdata", variant+".golden.yaml") }
@@ -69,7 +69,7 @@ func objects[T any](t *testing.T, variant, kind string) (all []T) {
 }
 
 // TestTheChartAllowsWhatTheBackendDoes checks that the chart grants exactly the rights that the backend needs. The
-// tests of package kubernetes check that the backend uses exactly these.
+// tests of package kubernetes check that the backend uses exactly these rights.
 func TestTheChartAllowsWhatTheBackendDoes(t *testing.T) {
 	for _, variant := range variants {
 		var allowed []string
@@ -105,7 +105,8 @@ func TestTheChartAllowsWhatTheBackendDoes(t *testing.T) {
 	}
 }
 
-// TestTheChartsCaddyfileIsValid checks that Caddy understands every value where the chart puts it.
+// TestTheChartsCaddyfileIsValid checks that Caddy accepts the chart's Caddyfile, with every value at the place where
+// the chart puts it.
 func TestTheChartsCaddyfileIsValid(t *testing.T) {
 	for name, value := range map[string]string{
 		"DATABASE_URL": "postgres://u:p@db/x", "REDIS_URL": "redis://r/0", "S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b",

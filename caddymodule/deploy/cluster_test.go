@@ -49,8 +49,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// TestHelm checks that Helm finds nothing wrong with the chart, that its output is that of the golden files, and that
-// Helm rejects missing and misspelt values.
+// TestHelm checks that Helm finds nothing wrong with the chart, that the chart's output equals the golden files, and
+// that Helm rejects missing and misspelt values.
 func TestHelm(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` brings Helm")
@@ -115,7 +115,7 @@ type release struct {
 	http   *http.Client
 }
 
-// install installs the chart with the servers on this machine, and waits until it is ready.
+// install installs the chart, whose gateways use the servers on this machine, and waits until the gateways are ready.
 func install(t *testing.T) *release {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -199,8 +199,8 @@ func (r *release) log(t *testing.T, pod string) string {
 	return string(text)
 }
 
-// clientOf returns a client with cookies that resolves every name to one address. Each request has a connection of its
-// own, so any gateway may receive it.
+// clientOf returns a client that keeps cookies and resolves every name to one address. Each request has a connection of
+// its own, so any gateway may receive it.
 func clientOf(t *testing.T, address string) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -409,7 +409,8 @@ func (r *release) isolated(t *testing.T) {
 	}
 }
 
-// measure waits until each gateway serves its metrics, and the leader those of the archives.
+// measure waits until each gateway serves its metrics, and exactly one of them, the leader, also serves the metrics of
+// the archives.
 func (r *release) measure(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the gateways tell their metrics", func() error {
@@ -486,8 +487,8 @@ func (r *release) open(t *testing.T, id string) *websocket.Conn {
 	return conn
 }
 
-// echoUntilClosed uses a WebSocket until its gateway closes it, and returns how long that was after the replacement of
-// the gateways began.
+// echoUntilClosed sends messages over a WebSocket until its gateway closes it. It returns how long after the beginning
+// of the gateways' replacement this happened.
 func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Duration {
 	var begun time.Time
 	for {

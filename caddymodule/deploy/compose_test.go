@@ -20,7 +20,7 @@ import (
 // variables are the required variables of .env.
 var variables = map[string]string{"DOCKER_GID": "986"}
 
-// service contains the tested fields of a service in the compose file.
+// service contains the fields of a service in the compose file that the tests check.
 type service struct {
 	Image       string
 	Build       *struct{ Context, Dockerfile, Target string }
@@ -52,7 +52,7 @@ type project struct {
 	Volumes map[string]any
 }
 
-// compose parses the compose file, and further files, with only the variables in env.
+// compose parses the compose file and the files in more, with no variables other than those in env.
 func compose(t *testing.T, env map[string]string, more ...string) (project, error) {
 	t.Helper()
 	reader, err := server.BuildCompose(t.Context())
@@ -77,18 +77,18 @@ func compose(t *testing.T, env map[string]string, more ...string) (project, erro
 	return p, nil
 }
 
-// TestComposeRefusesToStartWithoutSecrets checks that the file is invalid without .env, which the commands that create
-// the secrets also create, and that the error names the remedy. A container engine does not start a container if the
-// file of a secret is missing.
+// TestComposeRefusesToStartWithoutSecrets checks that the compose file is invalid without .env, and that the error
+// names the remedy. The commands that create the secrets also create .env. If .env exists but the file of a secret is
+// missing, the container engine does not start the container.
 func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 	if _, err := compose(t, nil); err == nil || !strings.Contains(err.Error(), "DOCKER_GID is missing a value: is missing in .env") {
 		t.Errorf("it is taken: %v", err)
 	}
 }
 
-// TestTheFirstLinesMakeSecrets checks that the commands in the first lines, run as they are, create all files that
-// services read, and that other users of the host cannot read them. Run again, they change nothing: the database keeps
-// its first password.
+// TestTheFirstLinesMakeSecrets runs the commands in the first lines of the compose file unchanged. It checks that they
+// create all files that the services read, and that other users of the host cannot read these files. Run again, they
+// change nothing: the database keeps its first password.
 func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	var script strings.Builder
 	for line := range strings.Lines(head(t)) {
@@ -204,7 +204,7 @@ func TestComposeHasNoSecretsItself(t *testing.T) {
 	}
 }
 
-// head returns the first lines of the compose file, which describe its use.
+// head returns the first lines of the compose file, which explain how to use it.
 func head(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("compose/compose.yaml")
@@ -250,11 +250,11 @@ func TestComposeWithDigests(t *testing.T) {
 	}
 }
 
-// exact matches a registry image with a complete version, or with a digest.
+// exact matches the name of an image in a registry, with a complete version or with a digest.
 var exact = regexp.MustCompile(`^[a-z/]+:[0-9]+\.[0-9]+(\.[0-9]+)?(-[a-z]+)?$|@sha256:[0-9a-f]{64}$`)
 
-// TestCompose checks that every service restarts automatically and has a health check, that only the gateway can be
-// reached from the network, and that no image floats.
+// TestCompose checks that every service restarts automatically and has a health check. It also checks that only the
+// gateway can be reached from the network, and that the version of every image is fixed.
 func TestCompose(t *testing.T) {
 	p, err := compose(t, variables)
 	if err != nil {
@@ -305,7 +305,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// instructions returns the instructions about running a container, of one stage of a Dockerfile or of all.
+// instructions returns the instructions of a Dockerfile that say how a container is run. They come from one stage or,
+// if stage is empty, from all stages.
 func instructions(t *testing.T, path, stage string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

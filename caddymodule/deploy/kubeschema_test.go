@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kubernetesValues are the values that have the form of a Kubernetes type. Their schemas are generated from these
-// types, so that Helm reports a misspelt key before the cluster does or, in a Pod template, the gateway.
+// kubernetesValues are the chart's values that have the form of a Kubernetes type. Their schemas are generated from
+// these types. So Helm reports a misspelt key before the cluster does, or before the gateway does in the case of a Pod
+// template.
 var kubernetesValues = map[string]reflect.Type{
 	"affinity":                   reflect.TypeFor[corev1.Affinity](),
 	"envFrom":                    reflect.TypeFor[[]corev1.EnvFromSource](),
@@ -46,14 +47,14 @@ var kubernetesValues = map[string]reflect.Type{
 	"serviceAccount labels":      reflect.TypeFor[map[string]string](),
 }
 
-// ofTheNode are the fields that give a Pod the network or the processes of its node. Each is mapped to its harmless
-// value.
+// ofTheNode are the fields that would give a Pod access to the network or the processes of its node. Each is mapped to
+// its harmless value.
 var ofTheNode = map[reflect.Type]map[string]any{
 	reflect.TypeFor[corev1.PodSpec]():       {"hostNetwork": false, "hostPID": false, "hostIPC": false},
 	reflect.TypeFor[corev1.ContainerPort](): {"hostPort": 0.0},
 }
 
-// kubernetesSchema returns the schema of a Kubernetes type, and adds the schemas of the structs in it to defs.
+// kubernetesSchema returns the schema of a Kubernetes type. It adds the schemas of all structs in that type to defs.
 func kubernetesSchema(typ reflect.Type, defs schema) schema {
 	nullable := func(kind string, more schema) schema {
 		s := schema{"type": []any{kind, "null"}}

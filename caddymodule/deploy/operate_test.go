@@ -55,7 +55,7 @@ func (r *release) upgrade(t *testing.T, args ...string) {
 	r.helm(t, "upgrade", append([]string{"chart", "--values", r.values, "--wait", "--timeout", "3m"}, args...)...)
 }
 
-// running returns the Pods of the gateways that were not told to stop: their uids by name.
+// running returns the Pods of the gateways that have not been told to stop, as a map from their names to their uids.
 func (r *release) running(t *testing.T) map[string]types.UID {
 	t.Helper()
 	found := make(map[string]types.UID)
@@ -67,7 +67,8 @@ func (r *release) running(t *testing.T) map[string]types.UID {
 	return found
 }
 
-// holdsImages waits until a Pod on the node holds the images of workspaces, whether the images have a shell or not.
+// holdsImages waits until a Pod on the node keeps the images of workspaces there. This works for images with and
+// without a shell.
 func (r *release) holdsImages(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the images are on the node", func() error {
@@ -97,7 +98,8 @@ func (r *release) holdsImages(t *testing.T) {
 	}
 }
 
-// drain evicts every gateway as `kubectl drain` does: each when the disruption budget allows it.
+// drain evicts every gateway as `kubectl drain` does: it evicts each gateway as soon as the disruption budget allows
+// it.
 func (r *release) drain(t *testing.T) {
 	t.Helper()
 	api := r.Inspect(t, "")

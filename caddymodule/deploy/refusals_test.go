@@ -79,8 +79,8 @@ var right = []string{
 	"initContainers: [{name: a, image: b, startupProbe: {httpGet: {path: /, port: http}}, restartPolicy: Always}]",
 }
 
-// TestTheSchemaRefusesMisspeltValues checks that the schema rejects unknown keys at every level where the keys are
-// fixed, and accepts any key in free maps.
+// TestTheSchemaRefusesMisspeltValues checks that the schema rejects unknown keys in every object whose keys are fixed,
+// and accepts any key in the other objects.
 func TestTheSchemaRefusesMisspeltValues(t *testing.T) {
 	compiled, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
@@ -109,7 +109,8 @@ func TestTheSchemaRefusesMisspeltValues(t *testing.T) {
 	}
 }
 
-// TestHelmSaysWhatToWrite checks that each error of the chart's own checks names the setting, its value and the remedy.
+// TestHelmSaysWhatToWrite checks that each error that the chart's own checks report names the setting, its value and
+// the remedy.
 func TestHelmSaysWhatToWrite(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` brings Helm")

@@ -49,7 +49,7 @@ var kinds = map[string]struct {
 	"<text>":           {schema{"type": []any{"string", "null"}}, "", ""},
 }
 
-// text returns the schema of a value that is written as text that matches the pattern, or that has one of the YAML
+// text returns the schema of a value that is either a text that matches the pattern, or a value of one of the given
 // types.
 func text(pattern string, types ...any) schema {
 	return schema{"type": append([]any{"string", "null"}, types...), "pattern": whole(pattern)}
@@ -65,7 +65,8 @@ var notInValues = []string{"database", "redis", "admin_password", "installation"
 var proxyOptions = []string{"lb_retries", "lb_try_duration", "lb_try_interval", "flush_interval", "request_buffers", "response_buffers",
 	"stream_timeout", "stream_close_delay", "stream_buffer_size", "trusted_proxies", "header_up", "header_down", "transport"}
 
-// written has the kinds that a parser does not reveal: a few words, a secret, a URL.
+// written contains the kinds of those settings whose parser does not reveal them: settings that accept only a few
+// words, secrets and URLs.
 var written = map[string]string{
 	"workspace_url": "host|path", "activity": "presence|traffic", "s3 verify": "full|checksum",
 	"egress enforce": "auto|require|open", "kubernetes access_mode": "ReadWriteOnce|ReadWriteOncePod",
@@ -73,20 +74,21 @@ var written = map[string]string{
 	"s3 endpoint": "<url>", "s3 job_endpoint": "<url>", "oidc issuer": "<url>", "identity sign_out": "<url>",
 }
 
-// isSecret matches the names of settings that need a kind in written, and isWord the errors of their parsers.
+// isSecret matches the names of settings that are secrets. isWord matches the errors of parsers that accept only a few
+// words. Both need a kind in written.
 var isSecret, isWord = regexp.MustCompile(`(password|secret|_key|token)$`), regexp.MustCompile(`is not known: write `)
 
-// revealed has the kinds that a parser reveals, in the order in which they are tried.
+// revealed contains the kinds that a parser reveals by what it accepts. kindOf tries them in this order.
 var revealed = []string{"true|false", "<percentage>|off", "<size>", "<duration>", "<short duration>", "<fraction>", "<integer>", "<processors>"}
 
-// directive has the kinds of the settings of the directive `codehub`.
+// directive contains the kinds of the settings of the directive `codehub`.
 var directive = map[string]string{
 	"identity": "<text>", "domain": "<text>", "main_host": "<text>", "workspace_url": "host|path", "wake_timeout": "<duration>",
 	"page_wait": "<duration>", "page_status": "502|503|200", "strip_authorization": "true|false",
 }
 
-// kindOf returns the kind of a setting's values: the one in written, or else the first one whose valid value the parser
-// accepts and whose invalid value it refuses.
+// kindOf returns the kind of a setting's values. If written has no kind for the setting, it is the first kind whose
+// valid value the parser accepts and whose invalid value the parser refuses.
 func kindOf(t *testing.T, s settings.Setting) string {
 	t.Helper()
 	if kind := written[s.Name]; kind != "" {
@@ -112,7 +114,7 @@ func kindOf(t *testing.T, s settings.Setting) string {
 	return "<text>"
 }
 
-// takesSeveral reports whether a Caddyfile may have several values of a setting on its line.
+// takesSeveral reports whether the line of a setting in a Caddyfile may contain several values.
 func takesSeveral(name string) bool {
 	section, option, nested := strings.Cut(name, " ")
 	text := name + " {env.A} {env.B}"
@@ -138,7 +140,7 @@ func defName(kind string) string {
 	return strings.NewReplacer("<", "", ">", "", " ", "_", "|", "_or_").Replace(kind)
 }
 
-// object returns the schema of a block that accepts only these options.
+// object returns the schema of a block that accepts only the options in properties.
 func object(properties schema) schema {
 	return schema{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
 }
@@ -156,7 +158,7 @@ func put(properties schema, name string, s schema) {
 }
 
 // TestTheSchemaHasEverySetting checks that the schema has every setting, with the kind of value that its parser
-// accepts. With it, Helm rejects a misspelt setting, a value with which no gateway would start, and a secret.
+// accepts. With the schema, Helm rejects a misspelt setting, a value with which no gateway would start, and a secret.
 func TestTheSchemaHasEverySetting(t *testing.T) {
 	var app settings.App
 	codehub, kubernetes := schema{}, schema{}

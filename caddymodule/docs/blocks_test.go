@@ -56,7 +56,8 @@ func TestBlocks(t *testing.T) {
 
 func nothing(*testing.T, block) {}
 
-// drawing checks that an ASCII drawing or an excerpt of a Caddyfile contains no command, which would be unchecked.
+// drawing checks that an ASCII drawing or an excerpt of a Caddyfile contains no command, because no test would check
+// that command.
 func drawing(t *testing.T, b block) {
 	if regexp.MustCompile(`(?m)^\s*(\./)?(caddy|curl|kubectl|helm|make) `).MatchString(b.text) {
 		t.Errorf("%s: write `sh` where commands begin:\n%s", b.document, b.text)
@@ -91,7 +92,7 @@ func configuration(t *testing.T, b block) {
 	}
 }
 
-// filesOfTheGuides returns a folder with the files that the guides' Caddyfiles name.
+// filesOfTheGuides returns a folder that contains the files named in the guides' Caddyfiles.
 func filesOfTheGuides(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -125,7 +126,8 @@ func filesOfTheGuides(t *testing.T) string {
 	return dir
 }
 
-// values checks Helm values against the chart's schema, which the chart's own tests check against the settings.
+// values checks Helm values against the chart's schema. The chart's own tests check that this schema matches the
+// settings.
 func values(t *testing.T, b block) {
 	const schema = "../deploy/chart/values.schema.json"
 	compiled, err := jsonschema.NewCompiler().Compile(schema)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSayingItYourself runs the script of awake.md: the file exists and contains the reason while ./build.sh runs, and
-// is gone afterwards.
+// TestSayingItYourself runs the script of awake.md: while ./build.sh runs, the file exists and contains the reason.
+// Afterwards the file is gone.
 func TestSayingItYourself(t *testing.T) {
 	var lines string
 	for _, b := range read(t, "awake.md").blocks {

@@ -25,7 +25,7 @@ func TestCloningARepository(t *testing.T) {
 	if err := os.WriteFile(entry, []byte(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The settings of the person who runs this test do not apply.
+	// The Git settings of the person who runs this test do not apply.
 	run := func(home, address string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 		cmd.Dir = home

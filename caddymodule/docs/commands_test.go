@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/command/commandtest"
 )
 
-// programs are the programs that a command may begin with, each with the check of its arguments. It is nil where the
-// test lacks what the program needs, such as a cluster, a registry or a database.
+// programs maps the programs with which a command may begin to functions that check the arguments. The function is nil
+// if a program needs something that the test does not have, such as a cluster, a registry or a database.
 var programs = map[string]func(args []string) error{
 	"caddy":       codehub,
 	"./caddy":     codehub,
@@ -183,8 +183,8 @@ func codehub(args []string) error {
 	return nil
 }
 
-// arguments returns how many arguments a command accepts, from its usage: each word or group of alternatives is an
-// argument.
+// arguments reads in a command's usage how many arguments the command accepts: each word, or each group of
+// alternatives, is one argument.
 func arguments(cmd *cobra.Command) (least, most int) {
 	usage := strings.Fields(cmd.Use)[1:]
 	if strings.HasPrefix(strings.Join(usage, " "), "(") {
@@ -204,8 +204,8 @@ func arguments(cmd *cobra.Command) (least, most int) {
 
 var isURL = regexp.MustCompile(`^(https://codehub\.example\.com|\$CODEHUB_URL)(/[^?]*)`)
 
-// request checks a request. The API must have its path and method, and accept its body. A request to a workspace is not
-// checked.
+// request checks a request. The API must have an operation with its path and method, and must accept its body. A
+// request to a workspace is not checked.
 func request(args []string) error {
 	method, path, body := "GET", "", ""
 	for i, arg := range args {
@@ -243,7 +243,8 @@ func request(args []string) error {
 	return nil
 }
 
-// operation contains the parts of an operation in the API description that the guides use.
+// operation contains those parts of an operation in the API's description that the guides' requests are checked
+// against.
 type operation struct {
 	RequestBody struct {
 		Content map[string]struct {
@@ -349,7 +350,7 @@ func target(args []string) error {
 	return err
 }
 
-// goTest checks a `go test` command: its package has a test whose name begins with that of -run.
+// goTest checks that the package of a `go test` command has a test whose name begins with the value of -run.
 func goTest(args []string) error {
 	i := slices.Index(args, "-run")
 	if args[0] != "test" || i < 0 {

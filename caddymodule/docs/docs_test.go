@@ -250,7 +250,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// TestTheLabels checks that the guides use the labels of the dashboard's buttons and places.
+// TestTheLabels checks that the guides call buttons and other parts of the dashboard by the labels that the dashboard
+// shows.
 func TestTheLabels(t *testing.T) {
 	keys := []string{
 		"new_workspace", "create", "open", "details", "account", "archive_restore", "sessions_title", "phase.RUNNING",

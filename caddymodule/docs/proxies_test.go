@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTrustedProxiesAreStrict checks that every configuration of this repository that trusts a proxy ignores an address
-// that the client invented.
+// TestTrustedProxiesAreStrict checks every configuration in this repository that trusts a proxy: each must ignore a
+// client address that the client has made up.
 func TestTrustedProxiesAreStrict(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

@@ -62,7 +62,8 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	"CodeHubDown": {
 		fires: []string{`up{job="codehub",instance="a"} 1x30 0x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
 			`up{job="codehub",instance="b"} 1x60`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x60`},
-		// A restart with another version, a target that is gone, and another program that is down.
+		// The alert must not fire for a restart with another version, for a target that no longer exists, or for
+		// another program that is down.
 		quiet: []string{`up{job="codehub",instance="a"} 1x30 0x1 1x30`, `codehub_build_info{job="codehub",instance="a",version="0.1.0"} 1x30`,
 			`codehub_build_info{job="codehub",instance="a",version="0.2.0"} _x32 1x30`,
 			`up{job="codehub",instance="b"} 1x30`, `codehub_build_info{job="codehub",instance="b",version="0.1.0"} 1x30`,
@@ -162,7 +163,8 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	},
 }
 
-// TestAlertsFire checks that every alert fires where it should, after the time that it states, and nowhere else.
+// TestAlertsFire checks that every alert fires in the cases where it should, after the time that it states, and in no
+// other case.
 func TestAlertsFire(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: expressions,
@@ -196,8 +198,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// fires evaluates a rule every minute, as Prometheus does, and reports whether it fires: whether one of its series
-// exists for as long as the rule's `for`.
+// fires evaluates a rule every minute, as Prometheus does, and reports whether the rule fires. It fires if one of its
+// series exists without a break for the duration of the rule's `for`.
 func fires(t *testing.T, engine *promql.Engine, r rulefmt.Rule, lines []string) bool {
 	t.Helper()
 	var s series

@@ -23,7 +23,7 @@ import (
 // expressions is the parser of PromQL.
 var expressions = parser.NewParser(parser.Options{})
 
-// metric is a row of the table of metrics, which a test of the product writes.
+// metric is a row of the table of metrics. A test of the product writes the table to a file.
 type metric struct {
 	Name, Type string
 	Labels     []struct {
@@ -59,7 +59,7 @@ func table(t *testing.T) map[string]metric {
 // scraped are the labels that Prometheus adds when it scrapes.
 var scraped = []string{"instance", "job", "namespace", "pod", "service", "le"}
 
-// check reports the metrics, labels and values in an expression that no process exports.
+// check fails the test if an expression uses metrics, labels or values that no process exports.
 func check(t *testing.T, metrics map[string]metric, text string) {
 	t.Helper()
 	expr, err := expressions.ParseExpr(text)
@@ -120,7 +120,7 @@ func check(t *testing.T, metrics map[string]metric, text string) {
 // series are the samples of a test, one per minute.
 type series []storage.Series
 
-// parse adds series in the notation of promtool: a metric, and values such as 1+2x10.
+// parse adds series that are written as for promtool: a metric, followed by values such as 1+2x10.
 func (s *series) parse(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {

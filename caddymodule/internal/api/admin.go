@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// maxCollecting bounds a garbage collection that a request waits for, and maxFindings how many archives the
+// maxCollecting bounds how long a request waits for a garbage collection. maxFindings bounds how many archives the
 // answer lists.
 const (
 	maxCollecting = 10 * time.Minute
@@ -33,7 +33,7 @@ type Administration interface {
 	Scrub(ctx context.Context, dry bool) (store.Scrub, error)
 }
 
-// overview is GET /admin/overview, for administrators: the state of all workspaces, the leaders, how
+// overview is GET /admin/overview, for administrators. It answers with the state of all workspaces, the leaders, how
 // full the disk is, and the state of the archives.
 func (c *call) overview() error {
 	o, err := c.Administration.Overview(c.r.Context())
@@ -57,8 +57,8 @@ func (c *call) allHistory() error {
 	return sendHistory(c, found, limit, v1.EventOf, func(e store.Event) *int64 { return &e.ID })
 }
 
-// collect is POST /admin/gc {"dry_run": true}, for administrators: it lists the archives that no workspace needs, or
-// deletes those whose time has come, as `caddy codehub gc` does. It answers 409 while another collection runs.
+// collect is POST /admin/gc {"dry_run": true}, for administrators: it lists the archives that no workspace needs. With
+// false, it deletes those that are due, as `caddy codehub gc` does. It answers 409 while another collection runs.
 func (c *call) collect() error {
 	dry, err := c.dryRun()
 	if err != nil {
@@ -114,9 +114,9 @@ func (c *call) dryRun() (bool, error) {
 	return *in.Dry, nil
 }
 
-// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows what reading back all archives
-// would read. With false, it asks the leader to read them back now, and answers 202. The overview shows how much is
-// left, and the findings.
+// scrubArchives is POST /admin/scrub {"dry_run": true}, for administrators: it shows how much would be read if all
+// archives were read back. With false, it asks the leader to read all archives back now, and answers 202. The overview
+// shows how much is left, and the findings.
 func (c *call) scrubArchives() error {
 	dry, err := c.dryRun()
 	if err != nil {

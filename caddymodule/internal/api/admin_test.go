@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// administration is the part of the coordinator that needs only the database. The test sets the result of a
+// administration implements api.Administration as far as this needs only the database. The test sets the result of a
 // garbage collection.
 type administration struct {
 	store   *store.Store

@@ -1,7 +1,7 @@
 // Package api serves everything of CodeHub that is not a workspace, as plain net/http
-// (SPEC 9). These are the REST API and its event stream below /api/v1, and the dashboard and
-// the sign-in page with their assets. Beside them are the sign-in for workspaces on hosts of
-// their own (/auth/ticket), /health, /health/ready and /health/coordinator.
+// (SPEC 9). It serves the REST API and its event stream below /api/v1, and the dashboard and the sign-in page with
+// their assets. It also serves the sign-in for workspaces on hosts of their own (/auth/ticket), and /health,
+// /health/ready and /health/coordinator.
 //
 // It translates between HTTP and the packages service, auth and events, which decide everything. No
 // rule about workspaces or users belongs here, and it keeps no state of its own. Package v1 defines
@@ -39,11 +39,11 @@ const readyTimeout = 10 * time.Second
 // Options holds what a [Handler] needs. All fields are required unless their comment says
 // otherwise.
 type Options struct {
-	// Site knows the addresses of the installation, and which requests are cross origin.
+	// Site knows the addresses of the installation, and recognizes cross-origin requests.
 	Site *site.Site
 	// Service reads and changes workspaces, and owns all rules about workspaces.
 	Service Workspaces
-	// DeletionDelay is for how long the deletion of a workspace can certainly be undone.
+	// DeletionDelay is how long the deletion of a workspace can be undone at least.
 	DeletionDelay time.Duration
 	// Auth knows users, sessions and tickets.
 	Auth Accounts
@@ -58,10 +58,11 @@ type Options struct {
 	Audit Audit
 	// Usage knows how long workspaces were in each phase.
 	Usage Usage
-	// Identity returns the grant of a request if another authentication signs people in. Its errors
-	// are those of [auth.Auth.Named]. Default: our own sessions.
+	// Identity returns the grant of a request. It is set if another authentication signs people in. Its errors are
+	// those of [auth.Auth.Named]. Default: our own sessions.
 	Identity func(*http.Request) (auth.Grant, error)
-	// SignOut is the address where people sign out of that authentication, empty if there is none.
+	// SignOut is the address where people sign out of the authentication behind Identity. It is empty if there is no
+	// such address.
 	SignOut string
 	// NoPasswords turns off signing in with a password.
 	NoPasswords bool
@@ -77,7 +78,7 @@ type Options struct {
 
 	// Health describes the coordinator of this process.
 	Health func() coordinator.Health
-	// Database returns the identity of the database (SPEC 2), empty while it is not known.
+	// Database returns the identity of the database (SPEC 2), or "" while it is not known.
 	Database func() string
 	// WaitReady returns nil once requests can be served, and an error when ctx ends
 	// before that. Servers may accept requests earlier.
@@ -85,8 +86,8 @@ type Options struct {
 	// Stopping is closed when the server is about to stop. Event streams then end, so that the
 	// server need not wait for them. Nil never stops.
 	Stopping <-chan struct{}
-	// Exit is closed when the process begins to exit. Commands on a WebSocket, which no server waits for, run until
-	// then, even when another configuration is loaded. Nil never exits.
+	// Exit is closed when the process begins to exit. Commands on a WebSocket run until Exit is closed, even if another
+	// configuration is loaded, because no server waits for WebSockets. Nil never exits.
 	Exit <-chan struct{}
 	// Refused returns why this process must no longer serve requests, or nil.
 	Refused func() *postgres.OlderError
@@ -98,8 +99,8 @@ type Options struct {
 	// ThawTimeout is how long a command waits for a container that was frozen. Default:
 	// [DefaultThawTimeout].
 	ThawTimeout time.Duration
-	// DatabaseTimeout is how long a request waits for the database, which may accept connections
-	// without answering. Default: [DefaultDatabaseTimeout].
+	// DatabaseTimeout is how long a request waits for the database. A database may accept connections without ever
+	// answering. Default: [DefaultDatabaseTimeout].
 	DatabaseTimeout time.Duration
 	// Logger gets the requests that failed. Default: none.
 	Logger *zap.Logger
@@ -110,8 +111,8 @@ type Options struct {
 type Provider interface {
 	// Serve answers r; at is its address. The caller has refused requests of other origins.
 	Serve(w http.ResponseWriter, r *http.Request, at *site.Address)
-	// LogoutURL returns the address at which the browser also signs out of the provider when a session that was started
-	// through issuer has ended; it is empty if there is none.
+	// LogoutURL returns the address at which a browser signs out of the provider. The browser is sent there after the
+	// end of a session that was started through issuer. LogoutURL returns "" if the provider has no such address.
 	LogoutURL(at *site.Address, issuer string) string
 }
 
@@ -126,7 +127,7 @@ type Handler struct {
 	Options
 	pages *pages.Pages
 	mux   *http.ServeMux
-	// streams counts the open event streams of each session, commands the running commands of each user.
+	// streams counts the open event streams of each session. commands counts the running commands of each user.
 	streams  streams
 	commands streams
 	// away logs each outage of the database once.
@@ -166,10 +167,10 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Serve answers r, or hands it to next: next gets paths that are not part of the API, and every request to a
-// workspace's own host. Errors of the API are sent as application/problem+json. When a page cannot be shown, Serve
-// sends nothing and returns a [*problem.Problem], so that the server can show an error page of its own. Errors of next
-// are returned unchanged.
+// Serve answers r or hands it to next. It hands requests to next if their path is not part of the API, or if they are
+// for a workspace's own host. Errors of the API are sent as application/problem+json. When a page cannot be shown,
+// Serve sends nothing and returns a [*problem.Problem], so that the server can show an error page of its own. Errors of
+// next are returned unchanged.
 func (h *Handler) Serve(
 	w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request) error,
 ) error {
@@ -195,8 +196,8 @@ func (h *Handler) ForWorkspace(r *http.Request) bool {
 	return at.OwnHost || strings.HasPrefix(r.URL.Path, site.PathPrefix)
 }
 
-// ServeHTTP is Serve for servers without error pages: problems are sent, and other
-// paths are not found.
+// ServeHTTP is Serve for servers without error pages of their own. It sends problems itself, and answers 404 at paths
+// that are not part of the API.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.Serve(w, r, web.ShowNotFound)
 	if err != nil {
@@ -227,8 +228,8 @@ func (h *Handler) sessionGrant(r *http.Request, at *site.Address) (auth.Grant, e
 	return h.grantFor(r, at, auth.ScopeRead)
 }
 
-// grantFor returns the grant of the request's personal access token, of its session, or of the
-// authentication before us. A token needs the scope.
+// grantFor returns the grant for a request. The grant comes from the request's personal access token, from its session,
+// or from the authentication that runs before us. A token needs the scope.
 func (h *Handler) grantFor(r *http.Request, at *site.Address, scope auth.Scope) (auth.Grant, error) {
 	if h.local {
 		return auth.Grant{User: auth.User{Role: auth.RoleAdmin}}, nil

@@ -130,7 +130,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 	in.exec("UPDATE workspaces SET operation = 'STARTING', op_started_at = now() WHERE id = $1", w["id"])
 	ann.Do("PATCH", apitest.WorkspacePath(w), map[string]any{"desired_state": "ARCHIVED"}).Problem(t, 409, "operation-in-progress")
 	ann.Do("DELETE", apitest.WorkspacePath(w), nil).Problem(t, 409, "operation-in-progress")
-	// An operation that only waits is cancelled by asking for another state.
+	// If an operation is only waiting, a request for another state cancels it.
 	in.exec(`UPDATE workspaces SET waiting = '{"reason": "PullingImage", "message": "m", "since": "2026-11-21T10:00:00Z"}' WHERE id = $1`, w["id"])
 	for verb, state := range map[string]string{"archive": "ARCHIVED", "start": "RUNNING", "sleep": "STANDBY"} {
 		if a := ann.Do("POST", apitest.WorkspacePath(w)+"/"+verb, nil); a.StatusCode != 200 || a.Object(t)["desired_state"] != state {
@@ -348,7 +348,8 @@ func TestWithoutTheDatabaseTheAPISaysSo(t *testing.T) {
 // A database may accept connections without answering. Requests must not wait forever.
 func TestRequestsDoNotWaitForASilentDatabase(t *testing.T) {
 	in := newHarness(t, func(o *api.Options) { o.DatabaseTimeout = 50 * time.Millisecond })
-	// This is not done through the API, whose timeout is too short for hashing a password.
+	// The test does not sign in through the API, because hashing a password takes longer than the API's timeout in this
+	// test.
 	token, _, err := in.auth.Login(t.Context(), "admin", testPassword, auth.Client{})
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +393,7 @@ func TestOtherRequestsGoToTheNextHandler(t *testing.T) {
 	}
 }
 
-// Servers without error pages of their own can use the handler directly.
+// TestPlainHandler: a server without error pages of its own can use the handler directly.
 func TestPlainHandler(t *testing.T) {
 	t.Parallel()
 	_, err := api.New(api.Options{})

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/problem"
 )
 
-// listArchives is GET /workspaces/{id}/archives: the complete archives in the object store,
-// the newest first.
+// listArchives is GET /workspaces/{id}/archives: it lists the workspace's complete archives in the object store, the
+// newest first.
 func (c *call) listArchives() error {
 	found, err := c.Service.Archives(c.r.Context(), c.actor(), c.id)
 	if err != nil {
@@ -17,8 +17,8 @@ func (c *call) listArchives() error {
 	return sendJSON(c.w, http.StatusOK, v1.ListOf(v1.ArchivesOf(found)))
 }
 
-// restoreArchive is POST /workspaces/{id}/archives/restore: the current state is archived, then the
-// older archive becomes the workspace's data. It answers 202 with the workspace.
+// restoreArchive is POST /workspaces/{id}/archives/restore: it has the current state archived and then the older
+// archive restored. It answers 202 with the workspace.
 func (c *call) restoreArchive() error {
 	var in struct {
 		Archive textField `json:"archive"`

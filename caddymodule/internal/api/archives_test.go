@@ -46,7 +46,7 @@ func TestArchivesAreListedAndRestored(t *testing.T) {
 	}
 	ann.Do("POST", path+"/restore", map[string]any{"archive": key1}).Problem(t, 409, "operation-in-progress")
 
-	// After the restore, the other archive can be restored to go back.
+	// After the restore, the user can go back: the archive that was replaced can be restored, too.
 	in.exec(`UPDATE workspaces SET phase = 'ARCHIVED', archive_key = $2,
 		home_ctx = jsonb_build_object('revert_id', revert ->> 'id', 'replaced', $3::text, 'newest', $3::text) WHERE id = $1`, w["id"], key1, key2)
 	items = ann.Do("GET", path, nil).Object(t)["items"].([]any)

@@ -34,7 +34,7 @@ type Audit interface {
 	Refused(ctx context.Context, r auditlog.Refusal)
 }
 
-// audited returns the request with the origin of its changes in the context.
+// audited returns the request with a context that names the origin of its changes.
 func (h *Handler) audited(r *http.Request) *http.Request {
 	return r.WithContext(audit.WithLater(r.Context(), func() audit.Actor { return h.Client(r) }))
 }
@@ -58,12 +58,12 @@ func (c *call) auditRefusal(ctx context.Context, p *problem.Problem, err error) 
 	})
 }
 
-// maxProgram is the longest name of a program that is kept, in bytes.
+// maxProgram is how long the recorded name of a program may be, in bytes.
 const maxProgram = 64
 
 // auditExec records that a command begins. It keeps only the base name of the program, because the arguments may
-// contain secrets, and so may a first word that is not a program's name. The workspace must have one of the revisions;
-// nil allows any.
+// contain secrets. If the first word does not look like a program's name, it keeps nothing, because that word may
+// contain a secret, too. The workspace must have one of the revisions; nil allows any.
 func (c *call) auditExec(program string, revisions []int64) error {
 	name := path.Base(program)
 	if len(name) > maxProgram || strings.ContainsFunc(name, func(r rune) bool {
@@ -101,8 +101,8 @@ func (c *call) readAudit() error {
 	return c.sendAudit(f, v1.AuditOf)
 }
 
-// ownAudit is GET /me/audit?limit&cursor: the sign-ins, access tokens and changes of the user's own account, newest
-// first. It hides the origin of changes that others made.
+// ownAudit is GET /me/audit?limit&cursor: it lists the sign-ins, the access tokens and the changes of the user's own
+// account, newest first. It hides the origin of changes that others made.
 func (c *call) ownAudit() error {
 	f := auditlog.Filter{Concerning: c.user.ID, Actions: slices.Concat(audit.Matching("user"), audit.Matching("token"))}
 	return c.sendAudit(f, func(e auditlog.Entry) v1.AuditEntry { return v1.AccountAuditOf(e, c.user.ID) })
@@ -131,7 +131,7 @@ func (c *call) sendAudit(f auditlog.Filter, view func(auditlog.Entry) v1.AuditEn
 	return sendPage(c, page, next, view)
 }
 
-// auditPage reads how many entries a page has, and where it begins; nil is the beginning.
+// auditPage reads from the query how many entries the page has, and where it begins. A nil cursor is the beginning.
 func (c *call) auditPage() (n int, before *auditlog.Cursor, err error) {
 	limit, err := c.number("limit", service.MaxPage)
 	if err == nil {
@@ -187,8 +187,8 @@ const ndjson = "application/x-ndjson"
 const flushAudit = 64 << 10
 
 // streamAudit answers with every entry, one per line, until the client leaves or the session or this configuration
-// ends. It holds one page of entries in memory. An incomplete answer is broken off, so that no client takes it for a
-// complete one.
+// ends. It holds one page of entries in memory. If the answer cannot be completed, the connection is broken off, so
+// that no client takes the answer for a complete one.
 func (c *call) streamAudit(f auditlog.Filter) error {
 	ctx, out, done, err := c.live(ndjson)
 	if err != nil {

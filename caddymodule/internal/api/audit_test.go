@@ -153,8 +153,8 @@ func TestReadingTheAudit(t *testing.T) {
 	}
 }
 
-// TestTheWholeAuditIsStreamed: the answer has more entries than are held in memory, and is broken off when
-// they cannot all be read.
+// TestTheWholeAuditIsStreamed: the answer can have more entries than are held in memory. If not all of them can be
+// read, the answer is broken off.
 func TestTheWholeAuditIsStreamed(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")

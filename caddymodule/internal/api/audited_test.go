@@ -16,8 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestEveryRouteThatChangesSomethingIsInTheAudit sends a request of each kind that may change something, in an order
-// in which each succeeds, and checks the new entries of the audit (SPEC 13). A new route needs a new row.
+// TestEveryRouteThatChangesSomethingIsInTheAudit sends a request to every route that may change something. The order is
+// such that every request succeeds. After each request it checks the new entries of the audit (SPEC 13). A new route
+// needs a new row.
 func TestEveryRouteThatChangesSomethingIsInTheAudit(t *testing.T) {
 	in := newHarness(t,
 		withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) { return 0, nil }),

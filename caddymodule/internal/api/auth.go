@@ -44,8 +44,8 @@ func (c *call) setSession(token string) {
 }
 
 // changePassword is POST /me/password {"present": …, "password": …}: it changes the user's
-// password. All sessions end, and the browser gets a new one. It refuses a wrong present password
-// and a new one that is too short with 400, and users who sign in elsewhere with 403.
+// password. All sessions end, and the browser gets a new one. It answers 400 if the present password is wrong or the
+// new one is too short, and 403 if the user signs in elsewhere.
 func (c *call) changePassword() error {
 	var in struct {
 		Present  string `json:"present"`
@@ -84,9 +84,8 @@ func (h *Handler) client(r *http.Request) auth.Client {
 	return auth.Client{Address: h.ClientAddress(r), Agent: r.UserAgent()}
 }
 
-// logout is POST /auth/logout: it ends the session, in every process, and deletes the cookie. It
-// also succeeds without a session. If the user signed in through a provider with a logout address,
-// the answer has that address.
+// logout is POST /auth/logout: it ends the session in every process, and deletes the cookie. It also succeeds without a
+// session. If the user signed in through a provider that has a logout address, the answer contains that address.
 func (c *call) logout() error {
 	c.fromMemory = c.token == ""
 	if c.Identity != nil { // there is no session of ours to end
@@ -140,9 +139,9 @@ func (c *call) session() error {
 	return sendJSON(c.w, http.StatusOK, v1.UserOf(c.user))
 }
 
-// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own. Because that
-// host never gets the session cookie, it redirects there with a ticket that works once. A user without a session signs
-// in first and comes back.
+// ticket is GET /auth/ticket?workspace&return: it signs a browser in to a workspace on a host of its own. That host
+// never gets the session cookie. So ticket redirects the browser to it with a ticket that works once. A user without a
+// session signs in first, and then comes back to this address.
 func (h *Handler) ticket(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	host, browser, ok := site.TicketRequest(r)
 	if !ok || h.Identity != nil { // Identity knows who is signed in on every host

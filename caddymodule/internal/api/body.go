@@ -59,8 +59,8 @@ func (c *call) decode(v any) error {
 	return bodyProblem(err)
 }
 
-// unmarshal is [json.Unmarshal] for an object that has no fields other than v's. Names must match
-// exactly, whereas encoding/json ignores case.
+// unmarshal is [json.Unmarshal] for an object. It refuses an object that has fields that v does not have. Names must
+// match exactly, whereas encoding/json ignores case.
 func unmarshal(body []byte, v any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return problem.BadRequest.With("problem.body_empty", nil)
@@ -82,9 +82,9 @@ func unmarshal(body []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// unambiguous refuses JSON that parsers read differently: a duplicate field, invalid UTF-8, or half a surrogate pair
-// (RFC 8259, sections 4 and 8). For a duplicate, encoding/json silently takes the last field, and for the rest it takes
-// U+FFFD.
+// unambiguous refuses JSON that not all parsers read in the same way: a duplicate field, invalid UTF-8, or half a
+// surrogate pair (RFC 8259, sections 4 and 8). Of duplicate fields, encoding/json silently takes the last one. It
+// replaces invalid UTF-8 and half a surrogate pair by U+FFFD.
 func unambiguous(body []byte) error {
 	_, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue()
 	var syntax *jsontext.SyntacticError
@@ -102,7 +102,8 @@ func unambiguous(body []byte) error {
 	return problem.InvalidField(field, "problem.field_not_unicode", nil)
 }
 
-// unknownField returns the first field that a struct, or one nested in it, does not have.
+// unknownField returns the name of the first field in fields that the struct does not have. It also looks into nested
+// structs.
 func unknownField(fields map[string]json.RawMessage, t reflect.Type) string {
 	if t.Kind() == reflect.Pointer { // it may be left out
 		t = t.Elem()
@@ -164,8 +165,7 @@ func jsonName(kind string) string {
 	}
 }
 
-// sendJSON sends v. It returns an error, and has sent nothing, when v cannot be
-// encoded.
+// sendJSON sends v. If v cannot be encoded, it sends nothing and returns an error.
 func sendJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

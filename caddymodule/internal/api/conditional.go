@@ -30,7 +30,8 @@ func (c *call) idempotencyKey() (string, error) {
 // entityTag returns a workspace's revision as an entity tag.
 func entityTag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-// checkTagless refuses If-Match in changes of anything but a workspace: nothing else has an entity tag.
+// checkTagless refuses a change with If-Match unless it is a change of a workspace, because nothing else has an entity
+// tag.
 func (c *call) checkTagless() error {
 	if c.r.Method == http.MethodGet || c.r.Method == http.MethodHead ||
 		strings.Contains(c.r.Pattern, workspacePath) || c.ifMatch() == nil {
@@ -39,8 +40,8 @@ func (c *call) checkTagless() error {
 	return problem.NoEntityTag.With("problem.no_entity_tag", nil)
 }
 
-// ifMatch returns the revisions that the header If-Match allows, nil if it allows any. Text that is
-// not one of our entity tags matches no revision.
+// ifMatch returns the revisions that the header If-Match allows, or nil if it allows every revision. Text that is not
+// one of our entity tags matches no revision.
 func (c *call) ifMatch() []int64 {
 	values := c.r.Header.Values("If-Match")
 	if len(values) == 0 {

@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestIfMatchAppliesToEveryChange: a change of a workspace with another revision is refused with 412 and changes
-// nothing, even if the request would be refused anyway. With the current revision the change is made. A new route
-// needs a new row.
+// TestIfMatchAppliesToEveryChange: a change whose If-Match names another revision of the workspace is refused with 412
+// and changes nothing. It gets 412 even if it would otherwise be refused for another reason. With the current revision
+// the change is made. A new route needs a new row.
 func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	commands := 0
 	in := newHarness(t, withExec(func(context.Context, workspace.ID, backend.Command, io.Writer, io.Writer) (int, error) {
@@ -127,8 +127,8 @@ func TestEveryRouteRespectsIfMatch(t *testing.T) {
 	}
 }
 
-// TestAKeyNeverLeadsToAnotherUsersWorkspace: the workspace that a key created may belong to another user now, who
-// adopted it after its row was lost (SPEC 12.9).
+// TestAKeyNeverLeadsToAnotherUsersWorkspace: a user creates a workspace with an idempotency key. The workspace's row is
+// lost, and the workspace is adopted for another user (SPEC 12.9). A request with the same key does not lead to it.
 func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 	var workspaces *service.Service
 	in := newHarness(t, func(o *api.Options) { workspaces = o.Service.(*service.Service) })
@@ -151,7 +151,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 		}
 	}
 	refused("adopted")
-	// Bob's limits are not checked first, and the answer does not reveal that the workspace is deleted.
+	// The answer stays the same when bob is at his limits, and it does not reveal that the workspace is deleted.
 	in.exec(`UPDATE users SET max_workspaces = 1, max_running = 1 WHERE username = 'bob'`)
 	bob.Create("another")
 	refused("beside as many as there may be")
@@ -159,7 +159,7 @@ func TestAKeyNeverLeadsToAnotherUsersWorkspace(t *testing.T) {
 		t.Fatalf("status %d: %s", r.StatusCode, r.Text)
 	}
 	refused("deleted")
-	// If bob himself adopts it, it is the workspace that the key created.
+	// If the workspace is adopted for bob himself, the key leads to it.
 	in.exec(`UPDATE workspaces SET deleted_at = NULL, delete_now = false, desired_state = 'ARCHIVED',
 		owner_user_id = (SELECT id FROM users WHERE username = 'bob') WHERE id = $1`, string(id))
 	if r := create(); r.StatusCode != 201 || r.Object(t)["id"] != string(id) {

@@ -33,7 +33,8 @@ import (
 const samplesPerOperation = 20
 
 // TestTheServerIsAsStrictAsTheDescription sends requests that the description allows, and requests that it does not
-// allow: only the latter must be refused as invalid. The client checks every answer against the description.
+// allow. Only the requests that it does not allow must be refused as invalid. The client checks every answer against
+// the description.
 func TestTheServerIsAsStrictAsTheDescription(t *testing.T) {
 	t.Parallel()
 	operations, err := openapitest.Operations()
@@ -139,8 +140,8 @@ func (s *sender) send(o openapitest.Operation, sample openapitest.Sample) {
 	}
 }
 
-// unstated reports whether a field may be refused as invalid although the description allows it, because of a rule that
-// the description cannot state.
+// unstated reports whether the server may refuse a field as invalid although the description allows it. It may do so
+// because of a rule that the description cannot state.
 func unstated(operation, field string, s openapitest.Sample) bool {
 	var body map[string]any
 	_ = json.Unmarshal(s.Body, &body)

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// checkStreamFor is how long a stream stays open after its only event: longer than the doctor
-	// waits for the event, so that it notices a proxy that buffers answers.
+	// checkStreamFor is how long a stream stays open after its only event. The doctor waits for the event for less
+	// time, so it notices a proxy that buffers answers until they end.
 	checkStreamFor = 15 * time.Second
 	// checkCookieFor is how long a browser would keep the cookie, in seconds.
 	checkCookieFor = 60
 )
 
-// connection is GET [reach.Path]. It shows this installation's own doctor how the doctor's requests arrive; for all
-// other clients, the path does not exist.
+// connection is GET [reach.Path]. It shows the doctor of this installation how the doctor's own requests arrive. All
+// other clients get the answer for a path that does not exist.
 func (h *Handler) connection(w http.ResponseWriter, r *http.Request) error {
 	asked, ok := reach.Parse(r.Header.Get(reach.Header), h.Database())
 	if !ok {

@@ -25,9 +25,9 @@ type Containers interface {
 	Logs(ctx context.Context, id workspace.ID, lines int) (string, error)
 	Follow(ctx context.Context, id workspace.ID, lines int, to io.Writer) error
 	Stats(ctx context.Context, id workspace.ID) (backend.Stats, error)
-	// HomeDisk returns how many bytes are free on the disk of the homes, -1 if that is not known.
+	// HomeDisk returns how many bytes are free on the disk of the homes, or -1 if that is not known.
 	HomeDisk(ctx context.Context) int64
-	// ImageSizes returns the sizes, in bytes, of the images that are present. It does not wait long.
+	// ImageSizes returns the sizes, in bytes, of those images that the engine already has. It does not wait long.
 	ImageSizes(ctx context.Context, references []string) map[string]int64
 }
 
@@ -37,10 +37,10 @@ const (
 	maxLines     = 10_000
 )
 
-// workspaceLogs is GET /workspaces/{id}/logs?lines&follow: the last lines that the container of one of the user's own
-// workspaces printed. Administrators, too, see only their own, because some applications print a password there. With
-// follow=true the answer continues until the container ends. It refuses with 409 when there is no container, and with
-// 429 when the session has [maxStreams] open.
+// workspaceLogs is GET /workspaces/{id}/logs?lines&follow. It answers with the last lines that the container of one of
+// the user's own workspaces has printed. Administrators, too, see only their own, because some applications print a
+// password there. With follow=true the answer continues until the container ends. It refuses with 409 if there is no
+// container, and with 429 if the session already has [maxStreams] streams open.
 func (c *call) workspaceLogs() error {
 	lines, err := c.number("lines", maxLines)
 	if err != nil {
@@ -104,8 +104,8 @@ func (c *call) find(a service.Actor) (workspace.Workspace, error) {
 	return c.Service.Get(ctx, a, c.id)
 }
 
-// workspaceStats is GET /workspaces/{id}/stats: the resources that the running container uses, and the ports that
-// listen there besides the application's own. It refuses with 409 when no container runs.
+// workspaceStats is GET /workspaces/{id}/stats. It answers with the resources that the running container uses, and with
+// the ports that listen in it, except the application's own port. It refuses with 409 when no container runs.
 func (c *call) workspaceStats() error {
 	w, err := c.find(c.actor())
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// maxCommands is how many commands of a user this process runs at the same time, and maxWords how many
-// words a command may have.
+// maxCommands is how many commands of one user this process runs at the same time. maxWords is how many words a command
+// may have.
 const (
 	maxCommands = 16
 	maxWords    = 1000
 )
 
 // execWorkspace is POST /workspaces/{id}/exec {"command": […]}: it runs a command in the container of one of the user's
-// own workspaces. Administrators, too, can use only their own. The answer is JSON, one object per line, as the command
-// prints: {"stdout": …} or {"stderr": …}, and finally {"exit_code": n}, or {"problem": …} if the end of the command is
-// not known. It refuses with 409 when no container runs. A dozing workspace resumes first, which counts against the
-// limits as a start does: 429 when they are reached.
+// own workspaces. Administrators, too, can use only their own. The answer is JSON with one object per line. While the
+// command prints, the lines are {"stdout": …} or {"stderr": …}. The last line is {"exit_code": n}, or {"problem": …} if
+// the end of the command is not known. It refuses with 409 when no container runs. A dozing workspace resumes first.
+// This counts against the limits as a start does, so the request gets 429 if the limits are reached.
 func (c *call) execWorkspace() error {
 	var in struct {
 		Command []*string `json:"command"`
@@ -67,8 +67,8 @@ func commandOf(given []*string) ([]string, error) {
 	return command, nil
 }
 
-// commandPlace returns the user's own workspace for a command, and takes one of the user's command slots. The caller
-// MUST call done.
+// commandPlace returns the user's own workspace in which the command is to run, and takes one of the user's command
+// slots. The caller MUST call done.
 func (c *call) commandPlace() (w workspace.Workspace, done func(), err error) {
 	if w, err = c.find(c.self()); err != nil {
 		return w, nil, err
@@ -81,7 +81,7 @@ func (c *call) commandPlace() (w workspace.Workspace, done func(), err error) {
 	return w, func() { c.commands.give(c.user.ID) }, nil
 }
 
-// beginCommand prepares a command: it resumes a dozing workspace and writes the entry of the audit.
+// beginCommand prepares a command: it resumes the workspace if it dozes, and writes the entry in the audit.
 func (c *call) beginCommand(w workspace.Workspace, program string) error {
 	revisions := c.ifMatch()
 	if err := c.thaw(w, c.self().If(revisions)); err != nil {
@@ -93,8 +93,8 @@ func (c *call) beginCommand(w workspace.Workspace, program string) error {
 	return c.auditExec(program, revisions)
 }
 
-// run runs a command, and returns its exit code. It waits for a container that is still frozen. If the end of the
-// command is not known, the error is a [*problem.Problem] that says why.
+// run runs a command, and returns its exit code. It waits for a container that is still frozen. If it is not known how
+// the command ended, the error is a [*problem.Problem] that says why.
 func (c *call) run(ctx context.Context, command backend.Command, stdout, stderr io.Writer) (int, error) {
 	code, err := c.Containers.Exec(ctx, c.id, command, stdout, stderr)
 	for thawing := c.thawing(ctx); errors.Is(err, backend.ErrFrozen); {

@@ -125,7 +125,8 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Output arrives before the end of a command, and a lost end is reported.
+// TestTheEndOfACommandIsLost: output arrives before the end of a command. If the end gets lost, the answer reports
+// this.
 func TestTheEndOfACommandIsLost(t *testing.T) {
 	in := newHarness(t, withExec(func(_ context.Context, _ workspace.ID, _ backend.Command, stdout, _ io.Writer) (int, error) {
 		fmt.Fprint(stdout, "begun")
@@ -138,7 +139,8 @@ func TestTheEndOfACommandIsLost(t *testing.T) {
 	}
 }
 
-// The end of the client, the session or this configuration ends the call to the engine.
+// TestWhatEndsACommandsAnswer: when the client, the session or this configuration ends, the call to the engine ends,
+// too.
 func TestWhatEndsACommandsAnswer(t *testing.T) {
 	ended := make(chan error, 20)
 	stopping := make(chan struct{})
@@ -182,7 +184,7 @@ func TestWhatEndsACommandsAnswer(t *testing.T) {
 	}
 	awaitEnd("a revoked token")
 
-	// A user may run this many commands at the same time, but not one more.
+	// A user may run maxCommands commands at the same time, but not one more.
 	var bodies []*bufio.Reader
 	for range 16 {
 		bodies = append(bodies, begin(limit, ann))

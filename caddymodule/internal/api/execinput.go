@@ -11,8 +11,8 @@ import (
 // errWindow means that a client has sent more input than the window allows.
 var errWindow = errors.New("more input than the window allows")
 
-// execInput buffers a command's input from the client: at most [v1.ExecWindow] bytes. put never blocks, so that
-// the client's other messages, and above all its disconnect, are noticed.
+// execInput buffers a command's input from the client: at most [v1.ExecWindow] bytes. put never blocks, so that the
+// client's other messages, and above all its disconnect, are noticed in the meantime.
 type execInput struct {
 	// taken tells the client how much was read. The reader calls it.
 	taken func(n int) error
@@ -37,7 +37,8 @@ func (in *execInput) put(p []byte) error {
 	if in.ended != nil {
 		return nil
 	}
-	// Bytes that were read but not yet reported still count for the client.
+	// Bytes that the command has read but that were not reported yet still count, because the client does not know that
+	// they were read.
 	if len(in.held)+in.told+len(p) > v1.ExecWindow {
 		return errWindow
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// execStart bounds how long a client may take to send the command.
+// execStart bounds how long a client may take to send the command after it has connected.
 const execStart = 30 * time.Second
 
 // execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a
@@ -116,14 +116,14 @@ func newExecSocket(conn *websocket.Conn) *execSocket {
 	return s
 }
 
-// listen receives the client's messages, and notices when it disconnects, until the caller calls
-// stop.
+// listen receives the client's messages until the caller calls stop, and notices if the client disconnects before that.
 func (s *execSocket) listen(ctx context.Context, heartbeat time.Duration) (stop func()) {
 	ctx, gone := context.WithCancel(ctx)
 	s.ctx = ctx
 	context.AfterFunc(ctx, func() { s.input.end(io.ErrClosedPipe) })
 	heard := make(chan struct{})
-	// If the context of Read ended, that would close the connection, which still has to carry the end of the command.
+	// Read closes the connection when its context ends. The connection is still needed to send the end of the command,
+	// so the context of Read must not end with ctx.
 	reading, enough := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(heard)
@@ -216,9 +216,9 @@ func (s *execSocket) say(ctx context.Context, v v1.ExecSaid) error {
 	return s.send(ctx, websocket.MessageText, text)
 }
 
-// send sends a message unless ctx has ended. A client that reads nothing is dropped. A message that is being sent when
-// ctx ends is sent whole: if the context of Write ended, that would close the connection, which still has to carry the
-// end of the command.
+// send sends a message unless ctx has ended. A client that reads nothing is dropped. If ctx ends while a message is
+// being sent, the message is still sent completely. Write closes the connection when its context ends, and the
+// connection is still needed to send the end of the command.
 func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, message []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err

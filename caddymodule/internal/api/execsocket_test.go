@@ -106,7 +106,7 @@ type fields = map[string]any
 
 func command(words ...string) fields { return fields{"command": words, "stdin": true} }
 
-// echo prints its input on both streams alternately, a piece each, and then how the input ended.
+// echo prints its input piece by piece, alternately on both streams, and then prints how the input ended.
 func echo(_ context.Context, _ workspace.ID, c backend.Command, stdout, stderr io.Writer) (int, error) {
 	if c.Stdin == nil {
 		return 0, errors.New("there is no input")
@@ -126,8 +126,8 @@ func echo(_ context.Context, _ workspace.ID, c backend.Command, stdout, stderr i
 	}
 }
 
-// Input arrives unchanged and only as fast as the command reads it, and its end arrives while the command is still
-// printing.
+// TestACommandWithInput: input arrives unchanged, and only as fast as the command reads it. The end of the input
+// arrives even while the command is still printing.
 func TestACommandWithInput(t *testing.T) {
 	in := newHarness(t, withExec(echo))
 	ann := in.signedIn("ann")
@@ -157,8 +157,8 @@ func TestACommandWithInput(t *testing.T) {
 	}
 }
 
-// Input that the command does not read is not buffered without limit, and the client's other
-// messages are still received.
+// TestInputThatACommandDoesNotTake: if a command does not read its input, the server buffers only a limited part of it,
+// and still receives the client's other messages.
 func TestInputThatACommandDoesNotTake(t *testing.T) {
 	ended, sizes := make(chan error, 2), make(chan backend.Size, 10)
 	in := newHarness(t, withExec(func(ctx context.Context, _ workspace.ID, c backend.Command, stdout, _ io.Writer) (int, error) {
@@ -250,8 +250,8 @@ func TestAMisspeltSizeIsRefused(t *testing.T) {
 	}
 }
 
-// The end of a command's answer ends the engine's call and the command's input, and a client that still listens is
-// told.
+// TestWhatEndsACommandsSocket: when the answer to a command ends, the call to the engine and the command's input end,
+// too. A client that still listens is told why.
 func TestWhatEndsACommandsSocket(t *testing.T) {
 	ended, stopping, exit := make(chan error, 20), make(chan struct{}), make(chan struct{})
 	core, logged := observer.New(zap.WarnLevel)
@@ -294,7 +294,7 @@ func TestWhatEndsACommandsSocket(t *testing.T) {
 	if _, _, end := s.last(); end.Problem == nil || end.Problem.Type != "urn:codehub:problem:command-lost" {
 		t.Errorf("got %+v", end)
 	}
-	// Both ways of running a command count against the same limit of a user.
+	// Commands over HTTP and over a WebSocket count against the same limit of a user.
 	bob := in.signedIn("bob")
 	other := bob.Create("two")
 	var sockets []*socket

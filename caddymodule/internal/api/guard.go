@@ -10,10 +10,10 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// guard refuses requests that could change something and may be a replay, requests of pages of another origin, and
-// requests to a host where users do not sign in. The last rule stops DNS rebinding: a page under an attacker's host
-// name that resolves to this server has the same origin. guard also deletes cookies that pages of workspaces may have
-// planted to lock the user out.
+// guard refuses three kinds of requests: those that could change something and may be a replay, those from pages of
+// another origin, and those to a host where users do not sign in. The last rule stops DNS rebinding: an attacker's host
+// name can resolve to this server, and a page under that name then has the same origin as the answers of this server.
+// guard also deletes cookies that pages of workspaces may have planted to lock the user out.
 func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	switch {
 	case site.IsEarly(r) && r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -29,8 +29,8 @@ func guard(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	return nil
 }
 
-// byBearer reports whether a personal access token came as Bearer. The same-origin rule does not apply then, because
-// browsers add Basic by themselves, but never Bearer.
+// byBearer reports whether a personal access token came as Bearer. If it did, the same-origin rule does not apply:
+// browsers add Basic credentials to requests by themselves, but never Bearer tokens.
 func byBearer(r *http.Request) bool {
 	_, ok := site.Bearer(r.Header, auth.TokenPrefix)
 	return ok

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/api/apitest"
 )
 
-// Workspace hosts are the same site as the dashboard: the browser sends the session with every
-// request of their pages.
+// The hosts of workspaces belong to the same site as the dashboard. So the browser sends the session cookie with every
+// request from their pages to the dashboard.
 func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -34,7 +34,8 @@ func TestASiblingHostMayOnlyOpenAddresses(t *testing.T) {
 	}
 }
 
-// With DNS rebinding, a page of evil.example has the same origin as the answers of this server under that name.
+// With DNS rebinding, the name evil.example resolves to this server, and a page of evil.example has the same origin as
+// this server's answers under that name.
 func TestOnlyConfiguredHostsSignIn(t *testing.T) {
 	in := newHarness(t)
 	c := in.signedIn("ann")
@@ -69,8 +70,8 @@ func expired(h http.Header, name string) (lines []string) {
 	return lines
 }
 
-// A page of a workspace plants a session cookie for the whole domain: it must not be used, and must
-// not lock the user out.
+// A page of a workspace plants a session cookie for the whole domain. The server must not use this cookie, and the
+// cookie must not lock the user out.
 func TestTwoSessionCookiesAreRefusedAndCleared(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -97,7 +98,7 @@ func TestTwoSessionCookiesAreRefusedAndCleared(t *testing.T) {
 	}
 }
 
-// Planted cookies are deleted before there are so many that servers refuse all requests.
+// Planted cookies are deleted before there are so many of them that servers refuse every request.
 func TestTheDashboardClearsPlantedCookies(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")

@@ -36,9 +36,8 @@ const (
 	sessionTTL   = 5 * time.Hour
 )
 
-// harness is the API behind a test server, with a real PostgreSQL. No controller runs, so
-// workspaces stay as the test sets them. Redis is down, so changes reach event streams through
-// notifications of PostgreSQL.
+// harness is a test server with the API and a real PostgreSQL. No controller runs, so workspaces stay as the test sets
+// them. Redis is down, so changes reach event streams through notifications of PostgreSQL.
 type harness struct {
 	t      testing.TB
 	server *httptest.Server
@@ -47,7 +46,7 @@ type harness struct {
 	auth   *auth.Auth
 	hub    *events.Hub
 	feed   *changes.Feed
-	// inventory is the state of every workspace as the service observes it.
+	// inventory is the observed state of every workspace, as the service gets it.
 	inventory *inventory
 }
 
@@ -129,8 +128,7 @@ func (in *harness) serve(change ...func(*api.Options)) {
 	t.Cleanup(in.server.Close)
 }
 
-// listen passes PostgreSQL's notifications to auth, and their changes to the hub, until the test
-// ends.
+// listen passes PostgreSQL's notifications to auth, and the changes that they announce to the hub, until the test ends.
 func (in *harness) listen(st *store.Store) {
 	in.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

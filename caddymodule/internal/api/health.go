@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/version"
 )
 
-// readyWait is how long the readiness probe waits for the process to become ready: it is repeated
-// anyway.
+// readyWait is how long a readiness probe waits for the process to become ready. It can be short, because probes are
+// repeated anyway.
 const readyWait = 100 * time.Millisecond
 
 // healthBody is the answer of health and readiness.
@@ -22,8 +22,8 @@ type healthBody struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// health answers 200 as long as this process serves requests, and 503 once its release is too old:
-// only a newer program helps then.
+// health answers 200 as long as this process serves requests. It answers 503 once its release is too old, because then
+// only a newer program helps.
 func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	if older := h.Refused(); older != nil {
 		w.Header().Set("Retry-After", problem.RetryUnavailable)
@@ -32,9 +32,9 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 	return sendJSON(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
-// readiness answers 200 once this process can serve requests for workspaces and users, and 503 before
-// that and when the process is about to exit. In between it equals health: during an outage of a
-// server, this process still reaches running workspaces.
+// readiness answers 200 once this process can serve requests for workspaces and users. It answers 503 before that, and
+// when the process is about to exit. In between, it answers like health, even during an outage of a server, because
+// this process still reaches running workspaces.
 func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 	if h.Refused() != nil {
 		return h.health(w, r)
@@ -50,9 +50,9 @@ func (h *Handler) readiness(w http.ResponseWriter, r *http.Request) error {
 	return h.health(w, r)
 }
 
-// coordinatorHealth tells administrators whether this process leads (SPEC 5), and which shards if
-// there are several. It also reports problems to fix (SPEC 2). Others learn only whether it leads
-// and whether there are problems: the names of machines and servers stay secret.
+// coordinatorHealth tells administrators whether this process leads (SPEC 5) and, if there are several shards, which
+// ones it leads. It also reports problems to fix (SPEC 2). Other people learn only whether it leads and whether there
+// are problems, because the names of machines and servers are kept secret.
 func (h *Handler) coordinatorHealth(w http.ResponseWriter, r *http.Request) error {
 	now, at := h.Health(), h.Site.Parse(r)
 	ctx, cancel := context.WithTimeout(r.Context(), h.DatabaseTimeout)

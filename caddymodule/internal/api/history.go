@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// explainWorkspace is GET /workspaces/{id}/explain: the reason for the workspace's phase or wait,
-// and the next step with its time.
+// explainWorkspace is GET /workspaces/{id}/explain. It answers with the reason for the workspace's phase or wait, and
+// with the next step and its time.
 func (c *call) explainWorkspace() error {
 	e, err := c.Service.Explain(c.r.Context(), c.actor(), c.id)
 	if err != nil {
@@ -20,8 +20,8 @@ func (c *call) explainWorkspace() error {
 	return sendJSON(c.w, http.StatusOK, e)
 }
 
-// workspaceHistory is GET /workspaces/{id}/history?limit&before: the events of the workspace,
-// newest first, and the id from which earlier ones follow, null at the end.
+// workspaceHistory is GET /workspaces/{id}/history?limit&before. It answers with the events of the workspace, newest
+// first, and with the id before which earlier events follow. The id is null if there are none.
 func (c *call) workspaceHistory() error {
 	limit, before, err := c.historyPage()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *call) historyPage() (limit int, before int64, err error) {
 	return cmp.Or(int(n), service.DefaultPage), before, err
 }
 
-// sendHistory answers with a page of a history, and where the next one begins.
+// sendHistory answers with a page of a history, and says where the next page begins.
 func sendHistory[T, B any](c *call, found []T, limit int, body func(T) B, id func(T) *int64) error {
 	answer := v1.History[B]{Items: make([]B, len(found))}
 	for i, t := range found {

@@ -6,8 +6,8 @@ import (
 	v1 "github.com/codehub/gateway/caddymodule/internal/api/v1"
 )
 
-// listImages is GET /images: the images that the user may choose, and whether any other
-// reference is accepted as well.
+// listImages is GET /images. It lists the images that the user may choose, and says whether the user may also name any
+// other reference.
 func (c *call) listImages() error {
 	images := c.Service.Images()
 	sizes := c.Containers.ImageSizes(c.r.Context(), images.References())

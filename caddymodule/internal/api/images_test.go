@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// withImages sets two images, and a limit of three workspaces per user.
+// withImages configures two images, and a limit of three workspaces per user.
 func withImages(o *api.Options) {
 	o.Service.(*service.Service).SetImages(launch.Catalog{
 		{Name: "code", Reference: "internal.example:5000/code:1", Title: "VS Code", Description: "An editor", Icon: "code", Git: true},
@@ -52,7 +52,8 @@ func TestImagesAreListedAndChosenByName(t *testing.T) {
 	}
 }
 
-// A new workspace gets the address of a repository, once, if its image clones one.
+// TestARepositoryToBeginWith: a new workspace can get the address of a repository if its image clones repositories. The
+// address cannot be changed later.
 func TestARepositoryToBeginWith(t *testing.T) {
 	in := newHarness(t, withImages)
 	ann := in.signedIn("ann")
@@ -74,7 +75,7 @@ func TestARepositoryToBeginWith(t *testing.T) {
 	if w := ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "x", "image_ref": "jupyter", "git_url": nil}).Object(t); w["git_url"] != nil {
 		t.Errorf("without one: %v", w["git_url"])
 	}
-	// Another image may be chosen: it does not clone, and the address stays.
+	// The user may choose another image that does not clone repositories. The address stays.
 	if got := ann.Do("PATCH", path, map[string]any{"image_ref": "jupyter"}).Object(t); got["git_url"] != address {
 		t.Errorf("after another image: %v", got["git_url"])
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // keepAwake is POST /workspaces/{id}/keep-awake {"hours": n}: it keeps a running workspace awake for that many hours
-// from now, even if it is unused; 0 ends an earlier keep-awake. It answers with the workspace. It refuses more hours
-// than the setting allows with 400, and a workspace that does not run with 409.
+// from now, even if it is unused; 0 ends an earlier keep-awake. It answers with the workspace. It answers 400 if hours
+// is more than the setting allows, and 409 if the workspace is not running.
 func (c *call) keepAwake() error {
 	var in struct {
 		Hours *float64 `json:"hours"`

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// problem translates an error. If it is a limit, the problem lists the user's own workspaces that
-// count against it, so that one can be put to sleep. If they cannot be read, the limit is reported
+// problem translates an error. If a limit is the reason for the error, the problem lists the user's own workspaces that
+// count against it, so that the user can put one of them to sleep. If they cannot be read, the limit is reported
 // without them.
 func (c *call) problem(ctx context.Context, err error) *problem.Problem {
 	var limit *service.LimitError

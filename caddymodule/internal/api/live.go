@@ -21,8 +21,8 @@ type liveOutput struct {
 	begun   bool
 }
 
-// live returns an answer of that media type, and a context that ends with the client, the session or
-// this configuration. The caller MUST call done.
+// live begins an answer of that media type. It also returns a context that ends when the client, the session or this
+// configuration ends. The caller MUST call done.
 func (c *call) live(media string) (ctx context.Context, out *liveOutput, done func(), err error) {
 	out = &liveOutput{w: c.w, control: http.NewResponseController(c.w), media: media, ended: c.grant.Ended()}
 	ctx, done, err = c.bind(c.Stopping, func() { _ = out.control.SetWriteDeadline(time.Unix(1, 0)) })
@@ -59,7 +59,7 @@ func (c *call) bind(stopping <-chan struct{}, ended func()) (ctx context.Context
 	return ctx, func() { cancel(); b.stream.Detach() }, nil
 }
 
-// watch ends a live answer with its session, and when stopping is closed.
+// watch ends a live answer when its session ends or when stopping is closed.
 func (c *call) watch(ctx context.Context, stopping <-chan struct{}, cancel context.CancelFunc) {
 	ticker := time.NewTicker(c.Heartbeat)
 	defer ticker.Stop()
@@ -98,8 +98,8 @@ func (o *liveOutput) write(p []byte) error {
 }
 
 // mayWrite bounds the next write of a streamed answer, so that a client that reads nothing is dropped.
-// Servers may limit how long an answer takes; here the limit is per write. It returns an error once the
-// session has ended.
+// A server may limit how long a whole answer takes. Here each write has its own limit instead. It returns an error once
+// the session has ended.
 func mayWrite(control *http.ResponseController, ended <-chan struct{}) error {
 	err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {

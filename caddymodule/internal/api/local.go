@@ -15,7 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// localTimeout is how long a command's request waits for the database: the person at the terminal can interrupt it.
+// localTimeout is how long a command's request waits for the database. It can be long, because the person at the
+// terminal can interrupt the command.
 const localTimeout = time.Hour
 
 // Local returns a transport that answers requests in this process, for the commands on an installation's own servers.

@@ -29,7 +29,7 @@ func local(t *testing.T, transport http.RoundTripper, method, path string) (*htt
 	return transport.RoundTrip(r)
 }
 
-// An operator acts in this process only: with the same services, a request over the network has no user.
+// TestAnOperatorActsInThisProcessOnly: a request over the network has no user, even to a server with the same services.
 func TestAnOperatorActsInThisProcessOnly(t *testing.T) {
 	in := newHarness(t)
 	ann := in.signedIn("ann")
@@ -102,7 +102,7 @@ func TestALocalAnswerArrivesAsItIsWritten(t *testing.T) {
 	<-canceled
 }
 
-// If a handler panics, its answer is broken off, and a canceled request gets no answer.
+// If a handler panics, its answer is broken off. If a request is canceled, it gets no answer.
 func TestALocalAnswerThatEndsEarly(t *testing.T) {
 	if answer, err := local(t, api.LocalTransport(func(http.ResponseWriter, *http.Request) {}), "GET", "/"); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("an empty answer: %v, %+v", err, answer)

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// name is GET /auth/name?host&return: it leads from the host {name}--{user} to the host of the
-// workspace with that name, for its owner. Other users and other names get the same 404.
+// name is GET /auth/name?host&return. It redirects a browser from the host {name}--{user} to the host of that user's
+// workspace with that name. Only the owner is redirected. Other users and other names get the same 404.
 func (h *Handler) name(w http.ResponseWriter, r *http.Request, at *site.Address) error {
 	if err := h.ready(r.Context()); err != nil {
 		return h.unavailable(w, r, err)

@@ -47,7 +47,7 @@ func (c *Client) SignIn(username, password string) {
 	c.Cookie = r.Cookies()[0].Value
 }
 
-// Do sends a request; v is its body, sent as JSON, or a string that is sent unchanged. Header lines
+// Do sends a request with the body v. A string is sent unchanged, and any other value is sent as JSON. Header lines
 // follow as "Name: value".
 func (c *Client) Do(method, path string, v any, header ...string) Reply {
 	c.T.Helper()

@@ -54,7 +54,7 @@ func TestTheDocumentIsOfThisSource(t *testing.T) {
 	}
 }
 
-// newProblem matches a type of problem in the source of package problem.
+// newProblem matches the definition of a type of problem in the source of package problem.
 var newProblem = regexp.MustCompile(`= New\("([a-z-]+)", http\.Status([A-Za-z]+)\)`)
 
 // kinds returns the types of problems of the API, read from the source so that none can be forgotten.
@@ -272,7 +272,7 @@ func (g *generator) refusal(slugs []string) object {
 	return g.answered(strings.Join(names, "Or"), strings.Join(titles, ", "))
 }
 
-// anyProblem returns an answer with a problem that any operation can have.
+// anyProblem returns the description of an answer with a problem that every operation can cause.
 func (g *generator) anyProblem() object {
 	return g.answered("Error", "An error: the type of the problem says which.")
 }
@@ -342,7 +342,7 @@ func anys(values []string) func(func(any) bool) {
 	}
 }
 
-// structure returns an object with the fields of a struct, including those of embedded structs.
+// structure returns the schema of an object with the fields of a struct, including the fields of embedded structs.
 func (g *generator) structure(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -386,7 +386,8 @@ func sorted(names []string) []string {
 	return names
 }
 
-// spec matches a reference to the specification, because readers of the document do not have the specification.
+// spec matches a reference to the specification. Such references are removed, because readers of the document do not
+// have the specification.
 var spec = regexp.MustCompile(` \((SPEC|RFC) [^)]*\)`)
 
 // read reads the comments of the types of a package.

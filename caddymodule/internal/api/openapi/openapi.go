@@ -1,8 +1,8 @@
-// Package openapi holds the description of the REST API, an OpenAPI 3.1 document for programs, and the
-// same as a value for the page that people read.
+// Package openapi holds the description of the REST API in two forms: as an OpenAPI 3.1 document for programs, and as a
+// Go value for the page that people read.
 //
-// The document is openapi.json. A test generates it from the table of operations (operations_test.go) and
-// from the types of the answers with their comments, so it cannot differ from them:
+// The document is openapi.json. A test generates the document from the table of operations (operations_test.go), and
+// from the types of the answers and their comments, so it cannot differ from them:
 //
 //	go test ./caddymodule/internal/api/openapi -update
 //
@@ -43,7 +43,7 @@ type Document struct {
 // Tag is a group of operations.
 type Tag struct{ Name, Description string }
 
-// Problem is a type of problem, which never changes, and its status.
+// Problem is a type of problem and its status. A type never changes.
 type Problem struct {
 	Type   string
 	Title  string
@@ -102,7 +102,8 @@ type Schema struct {
 	Maximum     *float64
 }
 
-// Part is a piece of a page's text about a schema: plain text, or the name of a schema to link.
+// Part is a piece of the text that a page shows about a schema. It is either plain text, or the name of a schema that
+// the page links.
 type Part struct{ Text, Link string }
 
 // Parts describes a value of the schema: "string", "list of Workspace", "integer or null".

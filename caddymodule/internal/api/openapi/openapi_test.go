@@ -46,8 +46,8 @@ func TestTypesOfProblemsStay(t *testing.T) {
 }
 
 // TestTheDescriptionIsComplete checks the rules of the usual linters: each operation has a description, a success and
-// a refusal, and no description is unused. redocly lint finds nothing. spectral lint wants a success other than 101
-// for the WebSocket, which has none.
+// a refusal, and no description is unused. redocly lint finds nothing. spectral lint demands a success other than 101
+// for the WebSocket, but the WebSocket has no other.
 func TestTheDescriptionIsComplete(t *testing.T) {
 	var raw struct {
 		Info       struct{ License, Contact map[string]string }
