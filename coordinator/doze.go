@@ -6,19 +6,20 @@ import (
 	"github.com/codehub/gateway/coordinator/store"
 )
 
-// imprecise is how much the time of a use may differ between this process and the database.
+// imprecise is the greatest difference between the time of a use as this process knows it and as the database records
+// it.
 const imprecise = 2 * time.Second
 
 // unwritten is the greatest age of a use that is not in the database yet.
 const unwritten = time.Minute
 
-// dozes wakes a workspace that begins to doze although it was just used through this process, which knows of a use
-// before the database does.
+// dozes resumes a workspace that begins to doze although it was just used through this process. This process knows of a
+// use before the database does, so the leader may not have known of it.
 type dozes struct{ *Coordinator }
 
-// unknownFor returns how recent a use must be for the leader not to have known of it when it let the workspace doze. It
-// depends on the doze setting of this process. If that is 0, this process lets nothing doze, but the leader may have
-// another setting.
+// unknownFor returns an age. When the leader let a workspace doze, it may not have known of a use that is more recent
+// than that. It depends on the doze setting of this process. If the setting is 0, this process lets no workspace doze,
+// but the leader may have another setting.
 func unknownFor(doze time.Duration) time.Duration {
 	if doze <= 0 {
 		return unwritten

@@ -93,7 +93,7 @@ func (c *Coordinator) ImageSizes(ctx context.Context, references []string) map[s
 	return sizes
 }
 
-// homeDisk returns how full the disk of the homes is, as it was a short while ago.
+// homeDisk returns how full the disk of the homes was a short while ago.
 func (c *Coordinator) homeDisk(ctx context.Context) (backend.Disk, error) {
 	return c.disk.Get(ctx, struct{}{}, c.backend.Disk)
 }

@@ -19,8 +19,8 @@ var floors = [][]string{
 	{""}, // the package coordinator
 }
 
-// TestImportsPointDownwards: each floor imports only lower ones, so that an upper floor can change without the lower
-// ones.
+// TestImportsPointDownwards: each floor imports only lower floors, so that an upper floor can change without any change
+// in the lower ones.
 func TestImportsPointDownwards(t *testing.T) {
 	const module = "github.com/codehub/gateway/coordinator"
 	floor := make(map[string]int)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// unguarded are the functions with a goroutine that needs no guard, with the reason. A function is named by its
+// unguarded maps each function that starts a goroutine which needs no guard to the reason. A function is named by its
 // folder and its name.
 var unguarded = map[string]string{
 	"caddymodule.Handle":                                          "it cancels a context",
@@ -102,7 +102,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 }
 
-// goroutine returns what n starts in a goroutine of its own, or nil.
+// goroutine returns the function that n starts in a new goroutine, or nil.
 func goroutine(n ast.Node) ast.Expr {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -123,7 +123,7 @@ func goroutine(n ast.Node) ast.Expr {
 	return nil
 }
 
-// ofGuard reports whether a call is one of package guard, which one package imports under another name.
+// ofGuard reports whether a call calls a function of package guard. One package imports guard under another name.
 func ofGuard(call *ast.CallExpr) bool {
 	called, is := call.Fun.(*ast.SelectorExpr)
 	if !is {

@@ -16,8 +16,9 @@ type Health struct {
 	// Led are the shards that this process leads, and Shards is the number of all shards.
 	Led    []int
 	Shards int
-	// Problems are messages for administrators, such as workspaces that trigger a bug of the program, and
-	// obstacles to acting on workspaces or, if this process leads, to isolating them.
+	// Problems are messages for administrators. They are about workspaces that trigger a bug of the program, for
+	// example, or about obstacles to acting on workspaces. If this process leads, they are also about obstacles to
+	// isolating workspaces.
 	Problems []string
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAStartWaitsForTheSchema: while another session holds a lock that a migration needs, the start waits, and
-// the log names the session. It ends with its context, and continues when the lock is free.
+// the log names the session. The start gives up when its context ends, and continues when the lock is free.
 func TestAStartWaitsForTheSchema(t *testing.T) {
 	t.Parallel()
 	o := options(t, devenv.PostgreSQL(t), "one")

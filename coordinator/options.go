@@ -101,9 +101,9 @@ type Settings struct {
 	Activity  activity.Settings
 	// Pressure says what happens as the disk of the homes fills up.
 	Pressure pressure.Settings
-	// Scarcity says when memory is so short that dozing workspaces go to sleep to free it.
+	// Scarcity says when memory is so scarce that dozing workspaces are put to sleep to free some of it.
 	Scarcity scarcity.Settings
-	// HomeWarn is the size of a home, in bytes, from which its owner is told and a line is logged; 0, the default,
+	// HomeWarn is a size in bytes. When a home reaches it, the owner is told and a line is logged; 0, the default,
 	// means never.
 	HomeWarn int64
 	Archive  archive.Settings
@@ -118,8 +118,8 @@ type Settings struct {
 	// Images are those that users choose from, the default first. Default: a single image named [launch.DefaultName],
 	// with the reference and the port in [Options.Docker] or [Options.Kubernetes].
 	Images launch.Catalog
-	// MaxHeld bounds the requests of this process that wait for a workspace. At most one in [activator.DefaultShare] of
-	// them may be those of a single user. Default: [activator.DefaultMaxHeld].
+	// MaxHeld bounds the requests of this process that wait for a workspace. A single user may have at most one in
+	// [activator.DefaultShare] of them. Default: [activator.DefaultMaxHeld].
 	MaxHeld int64
 	// RouteLease is how long this process routes to addresses that PostgreSQL has not confirmed. All processes should
 	// have the same value. Default: [route.DefaultLease].
@@ -153,7 +153,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Delays returns the settings from which explanations tell when something comes next.
+// Delays returns the settings with which explanations compute when the next events will happen.
 func (s Settings) Delays() explain.Delays {
 	return explain.Delays{
 		Standby: s.TTL.Standby, Archive: s.TTL.Archive, Doze: s.TTL.Doze, TTLInterval: s.TTL.Interval, WorkCap: s.TTL.Work.Cap,

@@ -45,9 +45,9 @@ func (p *panicOnce) of(name string) int {
 	return p.runs[name]
 }
 
-// TestEveryComponentThatPanicsIsStartedAgain: the components are those of every process and those of the leader, from
-// the lists that the product runs. After a panic in each of them the process serves and leads, and each stack is in the
-// log.
+// TestEveryComponentThatPanicsIsStartedAgain: each component of every process and of the leader panics. The components
+// come from the lists that the product itself runs. After each panic, the process still serves and leads, and the stack
+// is in the log.
 func TestEveryComponentThatPanicsIsStartedAgain(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
 	core, logs := observer.New(zap.ErrorLevel)

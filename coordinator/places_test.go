@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// developmentPlaces are the folders of code that only develops and tests the product, in addition to every package
-// whose name ends in "test".
+// developmentPlaces are the folders with code for the product's development and tests. Every package whose name ends in
+// "test" counts as well.
 var developmentPlaces = []string{
 	"coordinator/devenv",                     // private servers, builds and tools
 	"coordinator/control/reconcile/simulate", // the load of a million workspaces, for the guide
@@ -26,8 +26,8 @@ func developmentOnly(name string) bool {
 		slices.ContainsFunc(strings.Split(path.Clean(name), "/"), func(element string) bool { return strings.HasSuffix(element, "test") })
 }
 
-// TestWhatShipsImportsNoDevelopmentCode also finds packages outside the development places that do not ship: dead
-// code, or a tool in the wrong place.
+// TestWhatShipsImportsNoDevelopmentCode also finds every package that does not ship although it is outside the
+// development places. Such a package is dead code, or a tool in the wrong place.
 func TestWhatShipsImportsNoDevelopmentCode(t *testing.T) {
 	const module = "github.com/codehub/gateway/"
 	list := func(args ...string) (names []string) {

@@ -22,8 +22,9 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that the benchmarks kill and stop. With one of these variables it is a
-// coordinator with those options, or holds a bare lock in that database. It ends when its standard input does.
+// The test binary is also the process that the benchmarks kill and stop. The variables below decide what it does: it is
+// a coordinator with the options in the first variable, or it only holds a lock in the database in the second. It ends
+// when its standard input does.
 const (
 	coordinatorEnv = "CODEHUB_TEST_COORDINATOR"
 	bareEnv        = "CODEHUB_TEST_BARE"
@@ -117,8 +118,8 @@ func startProcess(t testing.TB, node, variable string) *process {
 	return startCommand(t, node, cmd, variable)
 }
 
-// startCommand starts another program in the same way. Its standard error is among the lines, unless the command
-// already redirects it.
+// startCommand starts another program in the same way. The lines include the process's standard error, unless the
+// command already redirects that.
 func startCommand(t testing.TB, node string, cmd *exec.Cmd, variable string) *process {
 	t.Helper()
 	p := &process{node: node, cmd: cmd}

@@ -17,8 +17,8 @@ import (
 const servingInterval = 5 * time.Second
 
 // Refused returns why this process must not serve requests any more, or nil (SPEC 12.14). It performs no I/O.
-// Once it has returned an error, it always does. If the requirement is lowered again, as in a restored
-// database, the next start of the process notices.
+// Once it has returned an error, it always does. If the requirement is lowered again, for example because the database
+// was restored, the process notices this only at its next start.
 func (c *Coordinator) Refused() *postgres.OlderError { return c.refused.Load() }
 
 // watchServing polls the requirement, and ends all components if the schema does not serve this process any

@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// newer builds the program of these tests as it will be after one more migration. It is also a
-// coordinator, beside which today's release must not serve.
+// newer builds the program of these tests as it will be after one more migration. That program can also run as a
+// coordinator. While it runs, today's release must not serve.
 func newer(t *testing.T) (program string) {
 	t.Helper()
 	root, err := image.Root()
@@ -52,8 +52,8 @@ func newer(t *testing.T) (program string) {
 	return program
 }
 
-// A process runs while a newer one makes the schema require newer processes. It ends its work within ten
-// seconds, and the newer one leads. It logs that once, and does not resume by itself.
+// While a process runs, a newer process makes the schema require newer processes. The old process ends its work within
+// ten seconds, logs this once, and does not resume by itself. The newer process leads.
 func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 	t.Parallel()
 	program := newer(t)
@@ -125,7 +125,8 @@ func TestAProcessThatBecomesTooOldEndsItsWork(t *testing.T) {
 		t.Errorf("it was logged %d times", n)
 	}
 
-	// A reload applies settings, and writes nothing; a start of the same process begins nothing.
+	// A reload still applies settings, but writes nothing to the database. Another start of the same process starts no
+	// component.
 	apply(t, old, s)
 	s.AdminPassword = "another one"
 	if err := old.Apply(t.Context(), s); !errors.Is(err, older) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Limits define how soon a lost peer is noticed. They apply to TCP only; a Unix socket is dialed without them, because
-// its peer is on the same machine.
+// Limits define how soon a lost peer is noticed. The limits apply to TCP only. A Unix socket is dialed without them,
+// because its peer is on the same machine.
 type Limits struct {
 	// Connect bounds the establishment of a connection.
 	Connect time.Duration
@@ -42,8 +42,8 @@ type Socket interface {
 	syscall.Conn
 }
 
-// Set sets the limits, except Connect, on a connection that is already open. They also apply to silence, and to
-// unacknowledged data, from before the call.
+// Set sets the limits, except Connect, on a connection that is already open. The limits also count silence that began,
+// and unacknowledged data that was written, before the call.
 func (l Limits) Set(conn Socket) error {
 	if err := conn.SetKeepAliveConfig(l.keepAlive()); err != nil {
 		return fmt.Errorf("setting the probes of a silent connection: %w", err)

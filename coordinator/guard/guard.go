@@ -27,7 +27,8 @@ type Scope int
 
 // The scopes, in the order of [Scopes].
 const (
-	// Workspace: one workspace stays as it is, because its row is unreadable or a step for it panicked.
+	// Workspace: one workspace stays as it is, because its row is unreadable or because a step for the workspace
+	// panicked.
 	Workspace Scope = iota
 	// Component: a component stops and is restarted.
 	Component
@@ -112,8 +113,8 @@ func log() *zap.Logger {
 	return zap.NewNop()
 }
 
-// Run calls f in a goroutine whose caller cannot log a panic. It logs the panic with doing, a gerund that says what the
-// goroutine was doing.
+// Run calls f. It is for goroutines whose caller cannot log a panic: if f panics, Run logs the panic with doing, a
+// gerund that says what the goroutine was doing.
 func Run(doing string, f func()) {
 	if err := Call(Task, func() error { f(); return nil }); err != nil {
 		log().Error("the program panicked; what it was doing has failed", zap.String(logkey.Component, doing),
@@ -121,8 +122,8 @@ func Run(doing string, f func()) {
 	}
 }
 
-// The first and the longest pause before a panicked component is restarted, ±25 %. A component that has run for the
-// time calm without a panic starts over with the first pause.
+// The first and the longest pause before a panicked component is restarted, ±25 %. If a component has run for the time
+// calm without a panic, its next pause is the first one again.
 const (
 	pauseMin = time.Second
 	pauseMax = time.Minute
@@ -135,7 +136,7 @@ type Limit int
 // Keep runs a component until it returns, and restarts it after a panic and a pause. It returns the component's error,
 // or nil if ctx ends during a pause. At the limit of consecutive panics it returns the last panic, which the caller
 // logs. If the logger is nil, Keep uses that of the process; see [LogTo]. The context of a run ends with that run, so
-// none of it remains when the next run starts.
+// that nothing of it remains when the next run starts.
 func Keep(ctx context.Context, to *zap.Logger, component string, limit Limit, run func(context.Context) error) error {
 	pauses := backoff.ExponentialBackOff{
 		InitialInterval: pauseMin, MaxInterval: pauseMax, Multiplier: 2, RandomizationFactor: 0.25,

@@ -41,8 +41,8 @@ func TestAnErrorPassesAsItIs(t *testing.T) {
 	}
 }
 
-// A panicked component ends completely, is restarted after growing pauses, and starts over with the first pause after a
-// calm time.
+// A component that panicked ends completely, and is restarted after pauses that grow. After a time without panics, the
+// pauses begin again with the first one.
 func TestAComponentIsStartedAgainWithGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.DebugLevel)

@@ -205,7 +205,7 @@ func TestACrashBetweenTheMarkerAndItsRecord(t *testing.T) {
 	}
 }
 
-// racing lets another process replace the marker between the look and the write.
+// racing is a store in which another process replaces the marker after this process has read it and before it writes.
 type racing struct {
 	*place
 	then func()
@@ -226,7 +226,7 @@ func TestAMarkerThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	p := newProcess(t, storetest.Open(t), "two", &engine{id: "A"}, r)
 	p.wrong(p.Bucket)
 	winner.fine(winner.Bucket)
-	// The same happens when a bucket is adopted: the accepted one is no longer there.
+	// The same happens when a bucket is adopted: the marker that the administrator has accepted is no longer there.
 	p.accept(store.ResourceBucket)
 	r.then = func() {
 		bucket.empty()

@@ -24,8 +24,8 @@ type call struct {
 	waiting int
 }
 
-// do returns the result of a call of f that begins from now on. It waits no longer than ctx; f is cancelled when no
-// caller waits for it any more.
+// do returns the result of a call of f that begins after do was called. do waits until ctx ends at the latest. The
+// context of f ends when no caller waits for f any more.
 func (l *flight) do(ctx context.Context, f func(context.Context) error) error {
 	l.mu.Lock()
 	if l.next == nil || l.next.waiting == 0 { // a call that all callers have left is cancelled

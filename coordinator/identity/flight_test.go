@@ -55,7 +55,7 @@ func TestACallEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 		first := make(chan error, 2)
 		go func() { first <- l.do(short, hang) }()
 		synctest.Wait()
-		// These two share the next call, which begins when the first one is cancelled.
+		// The following two callers share the next call, which begins when the first call has been cancelled.
 		go func() { first <- l.do(short, hang) }()
 		second := make(chan error, 1)
 		go func() { second <- l.do(long, hang) }()

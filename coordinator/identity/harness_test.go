@@ -71,7 +71,7 @@ func (p *place) content() map[string]string {
 	return objects
 }
 
-// empty removes the marker, and destroy also removes the bucket, as an unmounted data folder would.
+// empty removes the marker. destroy also removes the bucket, as if the store's data folder were not mounted.
 func (p *place) empty() {
 	p.t.Helper()
 	if _, err := p.Delete(p.t.Context(), []string{archive.MarkerKey}); err != nil {

@@ -1,7 +1,7 @@
 // Package identity verifies that a server is the one that this installation recorded (SPEC 2): the engine that runs its
 // workspaces, and the bucket that holds their archives. A server that answers "there is nothing" may be the wrong one:
-// another host's engine, an unmounted data folder, another installation's bucket. So nothing is concluded from an
-// absence, and nothing is written or deleted, until this package has been asked.
+// another host's engine, an unmounted data folder, another installation's bucket. So callers ask this package before
+// they conclude anything from an absence, and before they write or delete anything.
 //
 // The backend has its own identity. A bucket has none, so a marker object lies below its prefix.
 //
@@ -32,8 +32,9 @@ import (
 const (
 	// checkTimeout bounds one check. A slower server counts as not answering.
 	checkTimeout = 10 * time.Second
-	// reconfirm is how often a lasting mismatch is written again, and forgetAfter the time after which another process
-	// may withdraw it. Otherwise, two processes with different settings would contradict each other with every check.
+	// reconfirm is how often a process records a lasting mismatch again. forgetAfter is how old that record must be
+	// before another process may withdraw it. Without forgetAfter, two processes with different settings would
+	// contradict each other with every check.
 	reconfirm   = 20 * time.Second
 	forgetAfter = time.Minute
 	// followInterval is how often a process reads what the others have found, and repeats its own check while something
@@ -74,7 +75,8 @@ type Guard struct {
 	ours  map[store.Resource]bool // mismatches written by this process
 }
 
-// check is one of the two checks, with its calls, the log of this process's findings, and the log of others' findings.
+// check is one of the two checks. It has the calls in progress, the log of this process's findings, and the log of
+// other processes' findings.
 type check struct {
 	calls  flight
 	outage *outage.Reporter
@@ -105,8 +107,8 @@ func New(s Store, backend Backend, bucket Bucket, installation string, log *zap.
 // recorded. Otherwise the error is a [*MismatchError], which the guard has logged, or says that the identity is
 // unknown.
 //
-// The answer is never older than the call: a check begun earlier would say nothing about a listing in between.
-// Simultaneous calls share an answer.
+// The answer always comes from a check that began after the call. An earlier check would say nothing about what a
+// listing has shown since then. Simultaneous calls share an answer.
 func (g *Guard) Backend(ctx context.Context) error {
 	return g.run(ctx, &g.backendCheck, func(ctx context.Context) error {
 		return g.settle(ctx, store.ResourceBackend,
@@ -200,11 +202,11 @@ func (g *Guard) run(ctx context.Context, c *check, f func(context.Context) error
 // attempts bounds how often a check restarts because another process has recorded or written something in the meantime.
 const attempts = 5
 
-// settle looks, and takes the resulting step, until nothing is left to do. Several processes may do this concurrently:
-// every write is conditional on the identity that was seen.
+// settle calls look and takes the step that look returns, and repeats this until nothing is left to do. Several
+// processes may do this concurrently: every write is conditional on the identity that was seen.
 func (g *Guard) settle(ctx context.Context, r store.Resource, look look) error {
 	for range attempts {
-		// The record is read first: the answer must be the newer of the two.
+		// Read the record first, so that the server's answer is the newer of the two.
 		rows, err := g.store.Identities(ctx)
 		if err != nil {
 			return err
@@ -238,7 +240,7 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 		if err := g.bucket.EnsureBucket(ctx); err != nil {
 			return false, err
 		}
-		// Another process may have written it first: the next look sees that.
+		// Another process may have written the marker first. The next look sees that marker.
 		if err := g.bucket.WriteMarker(ctx, s.marker.encode(), s.etag); err != nil &&
 			!errors.Is(err, archive.ErrMarkerChanged) {
 			return false, err
@@ -250,8 +252,8 @@ func (g *Guard) take(ctx context.Context, r store.Resource, row store.Identity, 
 	}
 }
 
-// matched withdraws a mismatch that this process has found, or that no process has found again for some time. If that
-// fails, the next check does it.
+// matched withdraws a recorded mismatch if this process has found it, or if no process has found it again for some
+// time. If that fails, the next check does it.
 func (g *Guard) matched(ctx context.Context, r store.Resource, row store.Identity) {
 	_, ours := g.state(r)
 	if row.Found == "" { // another process may have withdrawn it, or an administrator accepted it
@@ -291,7 +293,7 @@ func (g *Guard) learn(rows map[store.Resource]store.Identity) {
 	g.known = maps.Clone(rows)
 }
 
-// Problems describes for people what this or another process has found to be wrong. It does no I/O; see [Guard.Run].
+// Problems describes for people the mismatches that this or another process has found. It does no I/O; see [Guard.Run].
 func (g *Guard) Problems() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -327,8 +329,8 @@ func (g *Guard) Run(ctx context.Context) error {
 }
 
 // follow learns the findings of other processes, and logs when they begin and end. If a mismatch is this process's own,
-// follow repeats the check to keep the record up to date. It also does so if no process has found the mismatch again,
-// so that the record does not outlive it.
+// follow repeats the check to keep the record up to date. It also repeats the check if no process has found the
+// mismatch again for some time, so that the record does not outlive the mismatch.
 func (g *Guard) follow(ctx context.Context) {
 	rows, err := g.store.Identities(ctx)
 	if err != nil {

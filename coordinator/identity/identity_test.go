@@ -125,7 +125,8 @@ func TestAnotherEngineThanTheAcceptedOneIsRefused(t *testing.T) {
 }
 
 // TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds: one process has the right settings, the other one does not.
-// The right one must not withdraw the other's finding immediately, because it would be written again with every check.
+// The process with the right settings must not withdraw the other's finding immediately: the other process would write
+// it again with every check.
 func TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds(t *testing.T) {
 	p := first(t, newPlace(t))
 	wrong := newProcess(t, storetest.Reopen(t, p.db), "one", &engine{id: "B"}, nil)
@@ -147,8 +148,8 @@ func TestAHealthyProcessDoesNotTakeBackWhatAnotherOneFinds(t *testing.T) {
 	}
 }
 
-// TestAnAlarmEndsWithItsCause: all processes report a process with the wrong bucket while it runs, and none does once
-// it has ended. Meanwhile, nothing else checks the bucket.
+// TestAnAlarmEndsWithItsCause: while a process with the wrong bucket runs, all processes report the mismatch. Once that
+// process has ended, none does. Meanwhile, nothing else checks the bucket.
 func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	ctx := t.Context()
 	p := first(t, newPlace(t))
@@ -184,8 +185,8 @@ func TestAnAlarmEndsWithItsCause(t *testing.T) {
 	}
 }
 
-// TestAnAlarmThatIsTakenBackElsewhere: a process whose alarm was withdrawn by another process, or accepted, follows
-// other processes' alarms again, and leaves them alone.
+// TestAnAlarmThatIsTakenBackElsewhere: another process withdraws a process's alarm, or an administrator accepts the
+// identity. After that, the process reports other processes' alarms again, and does not change them.
 func TestAnAlarmThatIsTakenBackElsewhere(t *testing.T) {
 	ctx := t.Context()
 	p := first(t, newPlace(t))

@@ -79,8 +79,8 @@ type sighting struct {
 	marker   marker
 }
 
-// parseMarker reads a marker object. The id goes into the database and is shown to people: one that PostgreSQL cannot
-// store would hide the mismatch from all other processes.
+// parseMarker reads a marker object. The id goes into the database and is shown to people: if PostgreSQL could not
+// store the id, all other processes would not see the mismatch.
 func parseMarker(found archive.Marker) sighting {
 	s := sighting{exists: true, etag: found.ETag}
 	s.readable = json.Unmarshal(found.Content, &s.marker) == nil &&
@@ -112,7 +112,7 @@ func (s sighting) String() string {
 //	any        anything else                  refuse
 //	any        a different one, but accepted  write the marker over it, generation n+1
 //
-// Nothing is recorded if the first bucket ever seen belongs to another installation, either.
+// If the first bucket ever seen belongs to another installation, it is not recorded either.
 func judgeBucket(row store.Identity, own marker, seen sighting) step {
 	recorded, found := generation(row.Identity), seen.String()
 	ours := seen.readable && seen.marker.Installation == own.Installation && seen.marker.Database == own.Database

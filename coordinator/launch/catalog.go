@@ -80,7 +80,8 @@ func (c Catalog) References() []string {
 	return references
 }
 
-// resolve returns the image for a workspace's row, which contains a name, a reference, or nothing for the default.
+// resolve returns the image of a workspace. Its row contains the image's name, a reference, or an empty text, which
+// means the default image.
 func (c Catalog) resolve(ref string) (Image, error) {
 	if image, ok := c.Find(ref); ok {
 		return image, nil
@@ -93,8 +94,9 @@ func (c Catalog) resolve(ref string) (Image, error) {
 	return Image{Reference: ref}, nil
 }
 
-// IsReference reports whether a text can only be the reference of an image: a name has none of these characters. So a
-// name that is removed from the settings never becomes someone else's image in a public registry.
+// IsReference reports whether a text can only be the reference of an image, because it contains a character that names
+// must not contain. So after a name was removed from the settings, it is never taken for a reference to someone else's
+// image in a public registry.
 func IsReference(s string) bool { return strings.ContainsAny(s, "/:@") }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)

@@ -13,7 +13,8 @@ import (
 const maxHostname = 63
 
 // The Latin letters for Korean ones, in the order of Unicode's conjoining jamo: initial consonants, vowels, final
-// consonants. They follow the official romanisation letter by letter, without the sound changes that neighbours cause.
+// consonants. They follow the official romanisation letter by letter, without the sound changes that neighbouring
+// letters cause.
 var (
 	initials = strings.Split("g kk n d tt r m b pp s ss  j jj ch k t p h", " ")
 	vowels   = strings.Split("a ae ya yae eo e yeo ye o wa wae oe yo u wo we wi yu eu ui i", " ")

@@ -16,11 +16,11 @@ import (
 // Site is where people reach the installation's workspaces.
 type Site struct {
 	// PublicURL is the address of the main site, such as "https://code.example.com". If it is empty, the address is
-	// unknown, and workspaces are not told theirs.
+	// unknown, and workspaces are not told their addresses.
 	PublicURL string
 	// Domain is the domain below which workspaces have their own hosts.
 	Domain string
-	// PerHost says that people open workspaces on those hosts, not below /w/{id}/.
+	// PerHost says that people open workspaces on these hosts instead of below /w/{id}/ of the main site.
 	PerHost bool
 }
 
@@ -38,8 +38,9 @@ const (
 // pathPrefix starts the path of every workspace on the main site.
 const pathPrefix = "/w/"
 
-// Spec returns how the container of w is started. A name that is no longer in the catalog is
-// [workspace.ReasonImagePullFailed]: a different image would run programs on the files that their owner did not choose.
+// Spec returns how the container of w is started. If the workspace names an image that is no longer in the catalog, the
+// error's reason is [workspace.ReasonImagePullFailed]. Spec takes no other image, because that would run programs on
+// the files that their owner did not choose.
 func Spec(c Catalog, s Site, w workspace.Workspace) (backend.StartSpec, error) {
 	image, err := c.resolve(w.ImageRef)
 	if err != nil {

@@ -140,8 +140,8 @@ func selector(n ast.Node) (x, name string) {
 // logger matches the names of the program's loggers.
 var logger = regexp.MustCompile(`(?i)^(log|logger)$`)
 
-// TestMessagesAreConstant: a line is found by its message, so the message contains no values, and only one place writes
-// it.
+// TestMessagesAreConstant: people find a line of the log by its message. Therefore no message contains values, and each
+// message is written in only one place.
 func TestMessagesAreConstant(t *testing.T) {
 	writes := []string{"Debug", "Info", "Warn", "Error"}
 	found := make(map[string]string)

@@ -20,8 +20,8 @@ func newS3(m *Metrics) *S3 {
 	return &S3{counters(m, "codehub_s3_requests_total"), histograms(m, "codehub_s3_request_duration_seconds"), bytes.of("sent"), bytes.of("received")}
 }
 
-// Requested counts an attempt, by the name of the operation in the S3 API. status is the answer's, or 0 without
-// an answer.
+// Requested counts an attempt under the name that the operation has in the S3 API. status is the status of the answer,
+// or 0 if there was no answer.
 func (s *S3) Requested(operation string, status int, took time.Duration) {
 	if s == nil {
 		return

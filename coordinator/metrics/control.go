@@ -128,7 +128,7 @@ func (r *Reconcile) Saved(prev, next *workspace.Workspace, archived *workspace.A
 	r.operations.of(string(prev.Operation), outcome).Observe(max(at.Sub(prev.OpStartedAt), 0).Seconds())
 }
 
-// Acted counts an actuator's call, with the time that it waited for its turn and the time that it took.
+// Acted counts an actuator call, with the time that the call waited for its turn and the time that it took.
 func (r *Reconcile) Acted(action string, waited, took time.Duration, err error) {
 	if r == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Labels whose values have no type in the product list them here. If the values have a type of this package, they are
-// in the order of its constants. If [other] is a value, it is the last one.
+// The values of a label are listed here if they have no type in another package. If they have a type of this package,
+// they are in the order of the type's constants. If [other] is a value, it is the last one.
 var (
 	// These labels identify the program, so each has one value.
 	release  = Label{"version", []string{contract.Release}}

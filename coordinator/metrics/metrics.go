@@ -1,13 +1,13 @@
 // Package metrics defines what the product exports to Prometheus (SPEC 5). It owns the one table of all
-// metrics, with their names, labels and meaning, and the counters, which live as long as the coordinator: a
-// reload of the configuration resets none of them.
+// metrics, with their names, labels and meaning, and the counters. The counters live as long as the coordinator: a
+// reload of the configuration does not reset them.
 //
 // Other packages record through the small types here, such as [Gateway] and [Reconcile]. A nil one records nothing.
 // Recording is an atomic addition to a series that was created at the start: it looks nothing up by name and allocates
 // nothing. Values that other packages hold anyway, such as the length of a queue, are read at each scrape ([State]).
 //
-// Labels have the values that the table lists, and never the id of a workspace or a user. Only the leader
-// exports the values that only the leader knows, so that a sum over all processes counts nothing twice.
+// Labels have the values that the table lists, and never the id of a workspace or a user. Values that only the leader
+// knows are exported only by the leader, so that a sum over all processes counts nothing twice.
 package metrics
 
 import (
@@ -34,13 +34,13 @@ type Metric struct {
 	// Unit is a base unit of Prometheus; empty for plain counts.
 	Unit   string  `json:"unit,omitempty"`
 	Labels []Label `json:"labels,omitempty"`
-	// Leader means that only the process that leads, or leads the shard, exports the metric.
+	// Leader means that only the leader exports the metric or, if it is a metric of a shard, only that shard's leader.
 	Leader bool `json:"leader,omitempty"`
 	// Help describes the metric in one sentence.
 	Help string `json:"help"`
 
 	buckets []float64
-	// read exports the values at a scrape, for a metric that is not recorded.
+	// read exports the values of a metric that is read at each scrape. It is nil for a metric that is recorded.
 	read func(*State, tell)
 }
 
@@ -56,7 +56,7 @@ type Label struct {
 // other is the label value for anything that this release does not know.
 const other = "other"
 
-// index returns the index of a value, or for an unknown value that of [other], the last one.
+// index returns the index of a value. For an unknown value it returns the last index, which is that of [other].
 func (l Label) index(value string) int {
 	if i := slices.Index(l.Values, value); i >= 0 {
 		return i

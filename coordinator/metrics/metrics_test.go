@@ -98,7 +98,7 @@ func TestTheConventionsOfPrometheus(t *testing.T) {
 	}
 }
 
-// A sum over all processes counts nothing twice: only the leader exports what only it knows.
+// Only the leader exports the values that only the leader knows, so that a sum over all processes counts nothing twice.
 func TestOnlyTheLeaderTellsWhatItKnows(t *testing.T) {
 	others := gather(t, func() *State { return new(State) })
 	for _, row := range table {
@@ -213,7 +213,7 @@ func TestNilRecordsNothing(t *testing.T) {
 	}
 }
 
-// The end of an operation is derived from the difference between the rows.
+// Saved recognises the end of an operation by the difference between the previous row and the next one.
 func TestOperationsByOutcome(t *testing.T) {
 	began := time.Unix(100, 0)
 	running := workspace.Workspace{Phase: workspace.PhaseStandby, Operation: workspace.OpStarting, OpStartedAt: began}
@@ -250,7 +250,7 @@ func TestOperationsByOutcome(t *testing.T) {
 	}
 }
 
-// An archive counts once: when it is saved, which is before its operation ends.
+// An archive is counted once: when its key is saved, which happens before its operation ends.
 func TestArchivedBytes(t *testing.T) {
 	m, at := New(full), time.Unix(100, 0)
 	archiving := workspace.Workspace{Operation: workspace.OpArchiving, OpStartedAt: at, ArchiveKey: "old"}

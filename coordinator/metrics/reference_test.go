@@ -11,7 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference of the metrics anew")
 
-// The table of metrics in two forms: for people, and for the tests of rules and dashboard.
+// The table of metrics is written in two forms: one for people, and one for the tests of the alert rules and the
+// dashboard.
 const (
 	metricsFile  = "../../caddymodule/docs/metrics.md"
 	metricsTable = "../../caddymodule/deploy/monitoring/testdata/metrics.json"

@@ -30,8 +30,8 @@ type Term struct {
 // Pool is a pool of connections.
 type Pool struct {
 	InUse, Idle, Limit int
-	// Acquired is how often a connection was taken since the start, Waited how often a caller had to wait for one, and
-	// Wait the total time of that. GivenUp is how often no connection was free in time.
+	// Acquired is how often a connection was taken since the start. Waited is how often a caller had to wait for one,
+	// and Wait is the total time of these waits. GivenUp is how often no connection was free in time.
 	Acquired, Waited, GivenUp int64
 	Wait                      time.Duration
 }
@@ -88,7 +88,8 @@ func one(b bool) float64 {
 	return 0
 }
 
-// each exports the number for each value of the label, and the sum of the unknown values as one.
+// each exports the number for each value of the label. It adds the numbers of the unknown values, and exports their sum
+// as one value.
 func each(l Label, numbers map[string]int64, tell tell) {
 	sums := make([]int64, len(l.Values))
 	for value, n := range numbers {

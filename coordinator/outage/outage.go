@@ -37,7 +37,7 @@ func New(log *zap.Logger, level zapcore.Level, failed, recovered string) *Report
 }
 
 // Report reports the outcome of an attempt made under ctx: [Reporter.Recovered] for nil, [Reporter.Failed] for an
-// error. It ignores an attempt that failed after ctx had ended, because that says nothing about an outage.
+// error. It ignores an attempt that failed after ctx had ended, because such a failure says nothing about an outage.
 func (r *Reporter) Report(ctx context.Context, err error, fields ...zap.Field) {
 	switch {
 	case err == nil:
@@ -66,8 +66,8 @@ func (r *Reporter) Failed(err error, fields ...zap.Field) {
 	}
 }
 
-// Recovered records a successful attempt. It logs the end of an outage with its length, and does nothing if there was
-// none.
+// Recovered records a successful attempt. If an outage was in progress, Recovered logs that it has ended, and how long
+// it lasted. Otherwise it does nothing.
 func (r *Reporter) Recovered(fields ...zap.Field) {
 	r.mu.Lock()
 	ended, since := r.ongoing, r.since

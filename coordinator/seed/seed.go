@@ -107,8 +107,8 @@ func each(t *testing.T, test func(t *testing.T, number uint64)) {
 	}
 }
 
-// rapidSeed is rapid's flag, which is the only way to give it a seed. A value on the command line counts like [Env]:
-// rapid prints it for the case that has failed.
+// rapidSeed is rapid's flag, which is the only way to give it a seed. A value for this flag on the command line has the
+// same effect as [Env]: rapid tells people to use the flag to repeat a case that has failed.
 const rapidSeed = "rapid.seed"
 
 // rapids prevents concurrent tests from changing each other's seed.

@@ -21,7 +21,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Errorf returns an [*Error] of a setting.
 func Errorf(name, format string, args ...any) error { return &Error{name, fmt.Errorf(format, args...)} }
 
-// About returns what is wrong with one setting, among the errors that err joins.
+// About returns those of the errors joined in err that are about one setting.
 func About(err error, name string) (found []error) {
 	switch e := err.(type) { //nolint:errorlint // each error of a tree is looked at
 	case *Error:

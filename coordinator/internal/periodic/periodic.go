@@ -25,7 +25,7 @@ type Loop struct {
 }
 
 // New returns a loop that calls work at every interval. The name, a gerund such as "collecting archives", begins its
-// log lines. An interval of zero or less means one second, so that a wrong setting does not make the loop spin.
+// log lines. An interval of zero or less is taken as one second, so that a wrong setting does not cause a busy loop.
 func New(name string, interval time.Duration, work func(context.Context) error, log *zap.Logger) *Loop {
 	l := &Loop{
 		work: work,

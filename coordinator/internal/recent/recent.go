@@ -1,4 +1,4 @@
-// Package recent caches answers for a short time, so that many concurrent callers cost one question.
+// Package recent caches answers for a short time, so that many concurrent callers cause only one question.
 package recent
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// limit is the timeout of a question. It does not depend on the callers, all of which may leave earlier.
+// limit is the timeout of a question. A question continues until then even if all callers have stopped waiting.
 const limit = 10 * time.Second
 
 // Answers caches the answers to one kind of question, by subject. Each answer is valid for Age. Answers is safe for
@@ -29,7 +29,7 @@ type answer[V any] struct {
 	err   error
 }
 
-// old reports whether the answer has been known for longer than age.
+// old reports whether the answer has been known for at least age.
 func (a *answer[V]) old(age time.Duration) bool {
 	select {
 	case <-a.done:

@@ -34,9 +34,10 @@ func NewNotebooks() *Notebooks {
 	}}
 }
 
-// Busy returns the name of a busy kernel of the server at endpoint, below basePath. It is empty if no kernel is busy,
-// and for anything that is not a Jupyter server or requires a token: the workspace is then judged without it. known is
-// false if the server has accepted the query and has not answered in time: it may be busy.
+// Busy returns the name of a busy kernel of the server at endpoint, below basePath. The name is empty if no kernel is
+// busy. It is also empty if the server is not a Jupyter server or requires a token; the workspace is then judged
+// without its kernels. known is false if the server has accepted the query but has not answered in time, because it may
+// be busy.
 func (c *Notebooks) Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+endpoint+basePath+
 		"/api/kernels?no_track_activity=1", nil)

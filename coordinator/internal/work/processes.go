@@ -10,7 +10,7 @@ import (
 // inits start the application and reap its orphans. Some of them start it in a new session.
 var inits = []string{"docker-init", "tini", "dumb-init", "catatonit"}
 
-// launchers start the application from a script or a list, and wait for it, like shells.
+// launchers are programs that start the application from a script or a list and wait for it, as shells do.
 var launchers = []string{"npm", "npx", "npm-cli", "npx-cli", "yarn", "yarnpkg", "pnpm", "pnpx", "bunx", "corepack", "su", "sudo", "gosu", "su-exec",
 	"setpriv", "runuser", "env", "nodemon", "concurrently", "pm2", "pm2-runtime", "supervisord", "foreman", "honcho",
 	"s6-svscan", "s6-supervise", "runsvdir", "runsv", "uv", "poetry", "pipenv", "bundle"}
@@ -25,8 +25,9 @@ func launches(args string) bool {
 		slices.ContainsFunc(names(args), func(name string) bool { return slices.Contains(launchers, name) })
 }
 
-// application returns the processes of the application: the main process and, if that is an init, a shell or another
-// launcher, its children, and so on. All processes that share a session with one of them belong to the application.
+// application returns the processes of the application. The first is the main process. If a process is an init, a shell
+// or another launcher, its children belong to the application, too. All processes that share a session with one of them
+// belong to the application.
 func (s Sample) application() (main []Process) {
 	i := slices.IndexFunc(s.Processes, func(p Process) bool { return p.PID == s.Main })
 	if i < 0 {
@@ -46,9 +47,9 @@ func (s Sample) application() (main []Process) {
 	return main
 }
 
-// launched returns what a launcher whose name is not listed has started: its only child in its session. A listening
-// program launches nothing: it is the application, and its child may be what a person debugs. If it is unknown which
-// programs listen, launched returns nothing.
+// launched returns the process that an unlisted launcher has started. Such a launcher has only one child, which is in
+// the launcher's session. A program that listens is not a launcher but the application itself, and its child may be a
+// program that a person debugs. If it is unknown which programs listen, launched returns nothing.
 func (s Sample) launched(parent Process) []Process {
 	if s.Inside == nil || len(s.Inside.Listening) == 0 || s.Inside.Listening[comparableArgs(parent.Args)] {
 		return nil
@@ -60,8 +61,8 @@ func (s Sample) launched(parent Process) []Process {
 	return found
 }
 
-// children returns the first process that the parent has started. With all, it returns the children that share the
-// parent's session, if there are any: those left behind by a terminal do not.
+// children returns the first process that the parent has started. If all is set, it returns instead all children that
+// share the parent's session, if there are any. Processes that a terminal has left behind do not share it.
 func (s Sample) children(parent Process, all bool) (found []Process) {
 	var first []Process
 	for _, p := range s.Processes {
@@ -81,7 +82,7 @@ func (s Sample) children(parent Process, all bool) (found []Process) {
 	return first
 }
 
-// job is the foreground of a terminal, with the session's leader, the shell.
+// job is the foreground job of a terminal, including the session's leader, which is the shell.
 type job struct {
 	members []Process
 	group   int
@@ -144,8 +145,8 @@ type used struct {
 	written, writes int64
 }
 
-// since returns what the members have used and written since the previous look. A new member counts from zero; an ended
-// one counts in its parent.
+// since returns how much CPU time the job's members have used, and how much they have written, since the previous look.
+// A new member counts from zero. The figures of a process that has ended are contained in its parent's.
 func (j job) since(before *Sample) (u used) {
 	for _, p := range j.members {
 		was := before.find(p)
@@ -161,7 +162,7 @@ func (j job) since(before *Sample) (u used) {
 }
 
 // find returns the process as it was before. It returns a zero process if the process is new, or if the id belonged to
-// a different process, which shows in figures that have become smaller.
+// a different process at the previous look. In that case the figures have become smaller.
 func (s Sample) find(p Process) Process {
 	i := slices.IndexFunc(s.Processes, func(was Process) bool { return was.PID == p.PID && was.Session == p.Session })
 	if i < 0 || s.Processes[i].CPU > p.CPU || s.Processes[i].Written > p.Written {
@@ -207,8 +208,8 @@ func name(args string) string {
 	return ""
 }
 
-// names returns the possible names of the program with that command line, from the program to the script and its
-// package. A program that changes its command line often puts its name there.
+// names returns the possible names of the program with that command line, in this order: the program, its script, and
+// the script's package. A program that changes its command line often puts its name there.
 func names(args string) []string {
 	fields := strings.Fields(args)
 	if len(fields) == 0 {

@@ -18,14 +18,14 @@ var debuggers = []string{
 	"vsdbg", "rdbg",
 }
 
-// debugs reports whether the program with that command line is a debugger, or is debugged by the process that started
-// it.
+// debugs reports whether the program with that command line is a debugger, or was started so that its parent process
+// can debug it.
 func debugs(args string) bool {
 	return slices.ContainsFunc(names(args), func(name string) bool { return slices.Contains(debuggers, name) }) ||
 		strings.Contains(args, "/debugpy") || strings.Contains(args, "-agentlib:jdwp")
 }
 
-// programs returns what the application has started for people, with all descendants.
+// programs returns the programs that the application has started for people, with all their descendants.
 func (s Sample) programs() (all []Process) {
 	application := s.application()
 	own := make(map[int]bool)

@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// wakeUp is how many bytes a program writes to wake itself: a number, to an eventfd. Waiting programs do that; programs
-// of Node do it every few seconds.
+// wakeUp is how many bytes a program writes to wake itself: it writes one number to an eventfd. Programs do this while
+// they wait; programs of Node do it every few seconds.
 const wakeUp = 8
 
 // Inside holds observations that are possible only inside a container: which of its programs listen, and when something
-// was printed on its terminals. The workspace could forge it, but a forgery cannot keep anything awake.
+// was printed on its terminals. The workspace could forge these observations, but a forgery cannot keep a workspace
+// awake.
 type Inside struct {
 	// Listening are the command lines of the programs that listen on a TCP port, in the form of [comparableArgs].
 	Listening map[string]bool
-	// Serving are those of them that listen on more than one port of the loopback address, or on another address. A
-	// debugger makes the program that it debugs listen on one loopback port.
+	// Serving are the command lines of those that listen on more than one port of the loopback address, or on another
+	// address. A debugger makes the program that it debugs listen on one loopback port.
 	Serving map[string]bool
 	// Printed is when something was last printed on a terminal, by the terminal's number, in seconds since 1970. The
 	// kernel updates it within 8 s.
@@ -28,7 +29,8 @@ type Inside struct {
 
 // produces reports whether the job has written more than is needed for waiting and answering. A listening program
 // produces only its output on its terminal. Any other program produces everything except the writes with which it wakes
-// itself. Unknown writes count. The port of the debugger does not count as one on which a debugged program answers.
+// itself. Unknown writes count. A debugged program listens on a port for its debugger. It does not count as a listening
+// program because of that port.
 func (l look) produces(j job, u used, debugged bool) bool {
 	if l.Inside == nil || l.before.Inside == nil {
 		return u.written != wakeUp*u.writes || j.members[0].Terminal > 0
@@ -82,9 +84,9 @@ var (
 // maxArgs is how many bytes of two command lines are compared.
 const maxArgs = 4000
 
-// comparableArgs returns a command line in a form in which two views of it can be compared. The tools that show
-// processes replace control characters and unknown letters with a blank or a question mark, and moby merges successive
-// blanks.
+// comparableArgs returns a command line in a form in which the line as seen by two tools can be compared. The tools
+// that show processes replace control characters and unknown letters with a blank or a question mark, and moby merges
+// successive blanks.
 func comparableArgs(args string) string {
 	fields := strings.FieldsFunc(args, func(r rune) bool { return r <= ' ' || r > '~' || r == '?' })
 	args = strings.Join(fields, " ")

@@ -19,16 +19,16 @@
 // A waiting program of Node wakes itself every few seconds by writing 8 bytes to an eventfd, and a server that answers
 // writes to sockets. Neither counts as work (waiting.go).
 //
-// So two figures reveal work. The bytes that a job has written (/proc/PID/io: terminal, files and sockets, including
-// those of its ended children) reveal printing, downloading and building. CPU time reveals computing. Both are zero for
-// a waiting job. Only viewers, which redraw the same screen again and again, must be known by name. The application
-// itself is never judged: an open code-server tab without input uses 26 ms/s and writes many bytes. It has its own
-// session (setsid), which terminals, kernels and daemons leave.
+// So two figures reveal work. The bytes that a job has written reveal printing, downloading and building. /proc/PID/io
+// counts them: to the terminal, to files and to sockets, including what ended children wrote. CPU time reveals
+// computing. Both are zero for a waiting job. Only viewers, which redraw the same screen again and again, must be known
+// by name. The application itself is never judged: an open code-server tab without input uses 26 ms/s and writes many
+// bytes. It has its own session (setsid), which terminals, kernels and daemons leave.
 //
 // Programs that people debug stay in that session, as children of the application, and so do language servers and other
-// helpers. Their files distinguish them (program.go): Run and Debug of code-server 4.139 runs "node ./app.js", and all
-// helpers have files of the editor or its extensions. A program at a breakpoint writes and computes nothing, and so
-// does not count as working.
+// helpers. Their files distinguish them (program.go): When a person starts Run and Debug in code-server 4.139, it runs
+// "node ./app.js". All helpers, however, run files of the editor or its extensions. A program at a breakpoint writes
+// and computes nothing, and so does not count as working.
 package work
 
 import (
@@ -49,8 +49,8 @@ const (
 	DefaultCap = 12 * time.Hour
 )
 
-// BusyFile is the file, below the home folder, with which a program in the workspace says that it is working, as long
-// as it was modified less than the TTL ago. Its first line is the reason.
+// BusyFile is a file below the home folder. A program in the workspace modifies it to report that it is working. The
+// report is valid until the TTL has passed since the last modification. Its first line is the reason.
 const BusyFile = ".codehub/busy"
 
 // BusyLabel is the label of an image that names a shell command. The command exits with 0 in the workspace while the
@@ -59,8 +59,8 @@ const BusyLabel = "codehub.busy"
 
 // Settings define what counts as work.
 type Settings struct {
-	// CPU is the CPU time per second from which a program counts as working if it writes nothing or runs in the
-	// background. The application's own CPU time never counts. Default: [DefaultCPU].
+	// CPU is a CPU time per second. A program that writes nothing or runs in the background counts as working if it
+	// uses at least that much. The application's own CPU time never counts. Default: [DefaultCPU].
 	CPU time.Duration
 	// Cap is how long after its last use a workspace may stay awake because of work.
 	// Default: [DefaultCap].
@@ -164,8 +164,8 @@ const (
 
 // Verdict is the conclusion from the looks at a workspace.
 type Verdict struct {
-	// Known is false after the first look, which has nothing to compare with: the workspace stays awake until the next
-	// look.
+	// Known is false after the first look, because there is no earlier look to compare with. The workspace then stays
+	// awake until the next look.
 	Known bool
 	// Reason is one of the Busy constants of package workspace, or empty if the workspace is idle; Detail names the
 	// busy program or kernel.
@@ -213,8 +213,8 @@ type look struct {
 	ttl    time.Duration
 }
 
-// rules define what counts as work; the first one that applies is the reason that is shown. TestJudge has rows for
-// the cases that each rule must find and must not find.
+// rules define what counts as work. The first rule that applies is shown as the reason. For each rule, TestJudge has
+// cases in which it must apply and cases in which it must not.
 var rules = []struct {
 	reason  string
 	applies func(Settings, look) (detail string, busy bool)
@@ -252,8 +252,8 @@ func (s Settings) commandInForeground(l look) (string, bool) {
 }
 
 // jobInForeground: the foreground program of a terminal computes, or it has written more since the previous look than
-// is needed for waiting and answering. The shell counts together with its job, because its figures include those of
-// ended children, and all the programs of a loop end up as such.
+// is needed for waiting and answering. The shell counts together with its job: the shell's figures include those of its
+// ended children, and every program that a loop in the shell has run is soon an ended child.
 func (s Settings) jobInForeground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -269,8 +269,8 @@ func (s Settings) jobInForeground(l look) (string, bool) {
 	return "", false
 }
 
-// computesInBackground: a session other than the application's uses CPU time. It was started from a terminal, as a
-// kernel or as a daemon.
+// computesInBackground: a session other than the application's uses CPU time. Such a session was started from a
+// terminal, or belongs to a notebook kernel or a daemon.
 func (s Settings) computesInBackground(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -290,8 +290,8 @@ func (s Settings) computesInBackground(l look) (string, bool) {
 	return "", false
 }
 
-// isDebugged: a person's own program, which the application has started without a terminal, is working. It has written
-// something since the previous look, or the program or its descendants compute.
+// isDebugged: a person's own program that the application has started without a terminal is working. That is, it has
+// written something since the previous look, or it or its descendants use CPU time.
 func (s Settings) isDebugged(l look) (string, bool) {
 	if !comparable(l.before, l.Sample) {
 		return "", false
@@ -309,8 +309,8 @@ func (s Settings) isDebugged(l look) (string, bool) {
 	return busiest(l.before, members), len(members) > 0 && cpu >= s.enough(l)
 }
 
-// enough returns the CPU time between the looks from which a program counts as working. The figures of a process are
-// whole seconds: a second that has just become full proves nothing.
+// enough returns how much CPU time a program must have used between the two looks to count as working. The figures of a
+// process are rounded down to whole seconds, so an increase by one second proves nothing.
 func (s Settings) enough(l look) time.Duration {
 	seconds := l.At.Sub(l.before.At).Seconds()
 	return max(time.Duration(seconds*float64(s.CPU)), resolution+1)

@@ -11,7 +11,8 @@ import (
 
 var began = time.Unix(1_000_000, 0)
 
-// after returns a look that many seconds later, at an application with a shell on a terminal and the given processes.
+// after returns a look that many seconds later. It shows an application, a shell on a terminal, and the given
+// processes.
 func after(seconds int, more ...Process) Sample {
 	return Sample{
 		At: began.Add(time.Duration(seconds) * time.Second), Container: "c", Main: 10, Terminals: true,
@@ -129,7 +130,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWaitingAndAnsweringAreNoWork tests a program that listens, and one that only wakes itself.
+// TestWaitingAndAnsweringAreNoWork: a program that listens and answers does not count as working, nor does a program
+// that only wakes itself.
 func TestWaitingAndAnsweringAreNoWork(t *testing.T) {
 	const s = time.Second
 	inside := func(printed int64, listening ...string) *Inside {
@@ -204,7 +206,7 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 			}
 			last := &s.Processes[len(chain)-1]
 			last.CPU, last.Written, last.Writes = used, written, written/100
-			// One process of the same application, and one left behind by a terminal.
+			// Add a process of the same application, and a process that a terminal has left behind.
 			s.Processes = append(s.Processes,
 				Process{PID: 40, Parent: last.PID, Group: 10, Session: 10, Foreground: -1, Written: written, Args: last.Args},
 				Process{PID: 50, Parent: 10, Group: 50, Session: 50, Foreground: -1, CPU: 0, Args: "python3 train.py"})
@@ -221,8 +223,8 @@ func TestWhatLaunchesTheApplicationIsNotIt(t *testing.T) {
 	}
 }
 
-// TestWhatAnApplicationStartsForPeopleIsNotIt: this is so even if it is the application's only child. The listening
-// program is the application.
+// TestWhatAnApplicationStartsForPeopleIsNotIt: a program that the application starts for a person does not count as the
+// application, even if it is the application's only child. The program that listens is the application.
 func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
 	editor := []string{"node /usr/lib/code-server", "node /usr/lib/code-server/out/node/entry", "node /usr/lib/code-server/bootstrap-fork --type=extensionHost"}
 	for name, c := range map[string]struct {
@@ -252,7 +254,8 @@ func TestWhatAnApplicationStartsForPeopleIsNotIt(t *testing.T) {
 	}
 }
 
-// TestATerminalIsNoApplication: this is so even if its shell is the main process's only child.
+// TestATerminalIsNoApplication: a terminal's shell does not count as the application, even if it is the main process's
+// only child.
 func TestATerminalIsNoApplication(t *testing.T) {
 	look := func(at time.Time, used time.Duration) Sample {
 		s := Sample{At: at, Container: "c", Main: 11, Terminals: true, Inside: &Inside{Listening: map[string]bool{"worker": true}}}

@@ -18,7 +18,7 @@ type Queue[K comparable] struct {
 
 // Batch is the pending work of one moment.
 type Batch[K comparable] struct {
-	// Keys are the pending keys, once each, in the order in which they were added.
+	// Keys are the pending keys, without duplicates, in the order in which they were added.
 	Keys []K
 	// All says that everything needs work, including keys that are not listed.
 	All bool
@@ -38,7 +38,8 @@ func (q *Queue[K]) Add(keys ...K) { q.add(keys, false) }
 // AddAll makes everything pending and wakes the consumer.
 func (q *Queue[K]) AddAll() { q.add(nil, true) }
 
-// Retry makes a batch whose work failed pending again, and wakes the consumer, which must pause before the next Take.
+// Retry makes a batch pending again after its work has failed, and wakes the consumer. The consumer must pause before
+// the next Take.
 func (q *Queue[K]) Retry(b Batch[K]) { q.add(b.Keys, b.All) }
 
 func (q *Queue[K]) add(keys []K, all bool) {
