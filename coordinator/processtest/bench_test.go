@@ -15,12 +15,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// idleBeside lists the numbers of archived workspaces beside which BenchmarkIdle measures an idle process.
+// idleBeside lists numbers of archived workspaces. BenchmarkIdle measures an idle process once with each number.
 var idleBeside = flag.String("idle-beside", "0,1000,100000", "measure an idle process beside these numbers of archived workspaces")
 
 const (
-	// startsFor is how long a process is still starting, and not idle yet. For its first minute a feed reads the last
-	// 500 changes again at every poll (package changes).
+	// startsFor is how long after its start a process is not idle yet. For its first minute a feed reads the last 500
+	// changes again at every poll (package changes).
 	startsFor = 90 * time.Second
 	// idleFor is how long BenchmarkIdle watches an idle process.
 	idleFor = 40 * time.Second
@@ -28,8 +28,8 @@ const (
 	actions = 15
 )
 
-// BenchmarkIdle measures the cost of an idle process that leads and serves, beside more and more archived workspaces.
-// `make bench-reconcile` runs it.
+// BenchmarkIdle measures the cost of an idle process that leads and serves while the database has more and more
+// archived workspaces. `make bench-reconcile` runs it.
 func BenchmarkIdle(b *testing.B) {
 	for text := range strings.SplitSeq(*idleBeside, ",") {
 		n, err := strconv.Atoi(text)
@@ -74,7 +74,8 @@ type rowCounts struct{ read, written int64 }
 
 func (in *installation) rows(t testing.TB) rowCounts {
 	t.Helper()
-	// Backends report their counts with a delay; a query of this session flushes its own.
+	// PostgreSQL's server processes report their counts with a delay. This query makes the process of this session
+	// report its own.
 	pause(1500 * time.Millisecond)
 	return rowCounts{
 		storetest.Value[int64](t, in.store, `SELECT (sum(seq_tup_read) + sum(idx_tup_fetch))::bigint FROM pg_stat_user_tables`),

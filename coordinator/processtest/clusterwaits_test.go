@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAClusterIsWaitedForWithoutALimit: no node has room, or the quota is used up, for longer than any operation may
-// take. The workspace says so, does not fail, and continues by itself.
+// TestAClusterIsWaitedForWithoutALimit: for longer than any operation may take, no node has room or the quota is used
+// up. The workspace waits for all of that time. The workspace says so, does not fail, and continues by itself.
 func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker has no nodes to choose from, and no quota")
@@ -84,8 +84,8 @@ func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestAWaitOnAClusterIsCancelled: a workspace that no node has room for is put to sleep, archived and started again,
-// and its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
+// TestAWaitOnAClusterIsCancelled: while no node has room for a workspace, it is put to sleep, archived and started
+// again. Afterwards its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
 func TestAWaitOnAClusterIsCancelled(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker has no nodes to choose from")

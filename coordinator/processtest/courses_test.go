@@ -18,7 +18,7 @@ const pointsPerLane = 20
 // claims are the points at which a process has been trapped already. Two processes share them through the file
 // system.
 type claims struct {
-	// Claimed is a folder with a file for each point of the scenario that any course has claimed.
+	// Claimed is a folder. It has a file for each point of the scenario that some course has claimed.
 	Claimed string
 	// Trapped is a file that exists while a process of this course is trapped.
 	Trapped string
@@ -80,9 +80,10 @@ type course struct {
 	hits    map[*process]int // how many of its points are dealt with
 }
 
-// course runs the scenario with two processes. The first process to reach an unclaimed point is trapped there. This
-// step and the next one are completed. Then the trapped process is continued or replaced, and the course waits for the
-// next point. It ends with the scenario, or early when no point is left, and checks the workspace.
+// course runs the scenario with two processes. The first process to reach an unclaimed point is trapped there. While it
+// is trapped, this step and the next one are completed. Then the trapped process is continued or replaced, and the
+// course waits for the next point. The course ends when the scenario ends, or earlier if no point is left. At the end
+// it checks the workspace.
 func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string) {
 	in := install(t)
 	c := &course{
@@ -107,7 +108,7 @@ func (sc scenario) course(t *testing.T, points []string, tr trap, claimed string
 		}
 		s.do(t, c.h)
 	}
-	// The last step may end before a process reaches its point. After that, no process may be trapped any more,
+	// The last step may end before a process reaches its point. After this wait, no process may be trapped any more,
 	// because the course could not continue it.
 	wait.Until(t, "a point is reached, or none is left to reach", func() bool {
 		return c.trapped() != nil || (tried > 0 || len(unclaimed(claimed, points)) == 0) && createNew(c.claims.Trapped)
@@ -159,8 +160,8 @@ func (c *course) trapped() *process {
 	return nil
 }
 
-// goOn ends the trap: it replaces a killed process, and continues a stopped one, whose late side effect must change
-// nothing.
+// goOn ends the trap. It replaces a killed process. It continues a stopped process, and checks that the late side
+// effect of that process changes nothing.
 func (c *course) goOn(t *testing.T) {
 	t.Helper()
 	i := 0

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// exception says why no scenario reaches a function, and which test covers it instead: the test's folder below
-// coordinator, and its function.
+// exception says why no scenario reaches a function, and which test covers the function instead. A test is named by its
+// folder below coordinator and its function.
 type exception struct{ why, proof string }
 
 // check fails the test unless the named test exists.
@@ -22,7 +22,7 @@ func (e exception) check(t *testing.T, of string) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		// A suite that several packages share is not a test file itself.
+		// A suite of tests that several packages share is not in a file named _test.go.
 		if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(folder, "test") {
 			continue
 		}

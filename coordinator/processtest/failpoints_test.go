@@ -17,10 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write the recorded points to the list of points")
 
-// listedWith maps a point that an earlier scenario reaches only sometimes to the scenario that always reaches it. On
-// Kubernetes a process may begin a restore before its watch reports a volume that a test has made, and then finds the
-// volume. Where nothing dozes, a leader ends dozes once it knows that every process has written its activity, and sleep
-// waits for that, too. Archives are collected a minute after a term has begun.
+// listedWith is for points that an earlier scenario reaches only sometimes. It maps each of them to the scenario that
+// always reaches it. On Kubernetes, a process may begin a restore before its watch reports a volume that a test has
+// made; it finds the volume only later. If dozing is off, a leader ends dozes as soon as it knows that every process
+// has written its activity. Sleep waits for the same knowledge. Archives are collected a minute after a term has begun.
 var listedWith = map[string]string{
 	"database store Save RESTORING - ARCHIVED ERROR NONE": "damaged",
 	"database store EndDozes":                             "unused",
@@ -28,7 +28,7 @@ var listedWith = map[string]string{
 	"database postgres TryExclusive>begin":                "end",
 }
 
-// pointsFile lists every point of this run's container backend, so that a review shows a change of the side effects.
+// pointsFile lists every point of this run's container backend, so that reviewers see when the side effects change.
 func pointsFile() string {
 	if devenv.OnKubernetes() {
 		return "testdata/points-kubernetes.txt"
@@ -37,8 +37,8 @@ func pointsFile() string {
 }
 
 // TestPointsAreComplete records the side effects of all scenarios and compares them with the list of points, which
-// the other tests use. It also compares the reached functions with those whose source changes something (see
-// sources_test.go).
+// the other tests use. It also compares the functions that the scenarios reach with the functions that, according to
+// the source, change something (see sources_test.go).
 func TestPointsAreComplete(t *testing.T) {
 	t.Parallel()
 	scenarios := possible()
@@ -53,7 +53,7 @@ func TestPointsAreComplete(t *testing.T) {
 				for _, s := range sc.steps {
 					s.do(t, h)
 				}
-				// The effect of a side effect may be visible before the report about it has arrived.
+				// The result of a side effect may be visible before the process's report about it has arrived.
 				if !*update {
 					wait.For(t, "the listed side effects happen", func() error { return p.reported(pointsOf(t, sc.name)) })
 				}
@@ -139,8 +139,8 @@ func TestStoppedAtEveryPoint(t *testing.T) {
 	eachPoint(t, trapStop)
 }
 
-// checkAll fails the test unless one leader wrote after the other. If the workspace can still be opened, it must run
-// with the files that its user has written.
+// checkAll fails the test unless one leader wrote after the other. If the workspace can still be opened, checkAll also
+// checks that it runs with the files that its user has written.
 func (h *home) checkAll(t testing.TB) {
 	t.Helper()
 	h.epochsGrow(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Scenarios of single features: each leads through the points that only its feature has.
+// Each of the following scenarios is about a single feature, and reaches the points that only this feature has.
 
 // reverted begins with an empty home, archives twice, and goes back to the first archive.
 var reverted = []step{
@@ -69,7 +69,7 @@ var unchanged = []step{
 	awakeStep,
 }
 
-// encrypted makes an archive of an empty home, which only its key opens, and one with a file.
+// encrypted makes two encrypted archives: one of an empty home, and one of a home with a file.
 var encrypted = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"used", func(t testing.TB, h *home) { h.run(t); h.write(t, "secret") }},
@@ -86,8 +86,8 @@ func newKeys() archive.Keys {
 	return archive.Keys{Recipients: []string{key.Recipient().String()}, Identities: []string{key.String()}}
 }
 
-// readBack waits until the scrub has read the archive, a minute after a term has begun. If another process takes over,
-// this takes another minute.
+// readBack waits until the scrub has read the archive. The scrub begins a minute after the term has begun. If another
+// process takes over, this takes another minute.
 var readBack = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"read back", func(t testing.TB, h *home) {
@@ -106,8 +106,8 @@ func (in *installation) term(t testing.TB) int64 {
 	return postgrestest.Value[int64](t, in.own, `SELECT epoch FROM system_locks WHERE lock_name = 'coordinator'`)
 }
 
-// pressed fills the disk: the scenario's mark is so low that every disk counts as full. A workspace that has slept
-// for a while is archived.
+// pressed archives a workspace because the disk is full: the scenario's mark is so low that every disk counts as full.
+// A workspace that has slept for a while is archived.
 var pressed = []step{
 	createdStep,
 	asleepStep,

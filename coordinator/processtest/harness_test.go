@@ -103,7 +103,7 @@ func installServers(t testing.TB, database string) *installation {
 	return in
 }
 
-// open connects the test itself to the database, whose schema it brings up to date.
+// open connects the test itself to the database, and brings the schema up to date.
 func (in *installation) open(t testing.TB) {
 	t.Helper()
 	st, err := store.Open(in.config.Database, postgres.Options{})
@@ -331,9 +331,9 @@ func (h *home) objects(t testing.TB) []string {
 	return names
 }
 
-// sameState fails the test if f changes anything of the workspace: its containers, its volumes, its objects, or its
-// row apart from what depends on the time of observations. A container that f creates may exist for a moment if it
-// is never started: no server refuses a late creation. Its creator or the present leader removes it.
+// sameState fails the test if f changes the workspace: its containers, its volumes, its objects or its row. Values in
+// the row that depend on the time of observations do not count. However, f may create a container that exists for a
+// moment and is never started, because no server refuses a late creation. Its creator or the present leader removes it.
 func (h *home) sameState(t testing.TB, what string, f func()) {
 	t.Helper()
 	wait.Until(t, "the jobs are removed", func() bool { return !strings.Contains(h.state(t), "container job") })
@@ -389,9 +389,9 @@ func (h *home) state(t testing.TB) string {
 	return row + "\n" + strings.Join(things, "\n")
 }
 
-// endExclusives ends the sessions in which a stopped process does work that only one process may do, such as the
-// garbage collection. The server would end them after five minutes. It leaves the leader's own session to the server,
-// which ends it within seconds.
+// endExclusives is for a stopped process. It ends the sessions in which that process does work that only one process at
+// a time may do, such as the garbage collection. The server would end them after five minutes. It does not end the
+// leader's own session: the server does that within seconds.
 func (in *installation) endExclusives(ctx context.Context, p *process) error {
 	conn, err := pgx.ConnectConfig(ctx, in.store.ConnConfig())
 	if err != nil {

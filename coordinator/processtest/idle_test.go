@@ -13,7 +13,7 @@ import (
 
 // Scenarios of currently unused workspaces, and of the features that make resuming them quick.
 
-// dozed lets an idle workspace doze and uses it: its programs must continue. Then it falls asleep while it dozes.
+// dozed lets an idle workspace doze, and then uses it. Its programs must continue. Then it falls asleep while it dozes.
 var dozed = []step{
 	{"created and used", func(t testing.TB, h *home) { createdStep.do(t, h); h.beginProgram(t) }},
 	{"dozes", func(t testing.TB, h *home) {
@@ -48,7 +48,8 @@ func keptAwake(t testing.TB, in *installation) *home {
 	return h
 }
 
-// runs starts the workspace, keeps it awake, and fails the test unless it runs, not frozen, with the right files.
+// runs starts the workspace and keeps it awake. It fails the test unless the workspace runs with the right files and is
+// not frozen.
 func (h *home) runs(t testing.TB) {
 	t.Helper()
 	h.want(t, workspace.DesiredRunning)
@@ -75,7 +76,7 @@ func (h *home) awaitFrozen(t testing.TB) {
 	wait.Until(t, "its container is frozen", func() bool { return h.container(t).State == inspect.Frozen })
 }
 
-// beginProgram starts a program in the container, which ends with the container's own.
+// beginProgram starts a program in the container. The program ends when the container's main program ends.
 func (h *home) beginProgram(t testing.TB) {
 	t.Helper()
 	h.exec(t, nil, "sleep 86400 </dev/null >/dev/null 2>&1 & echo $! >/dev/shm/program")
@@ -93,8 +94,8 @@ func (h *home) programGoesOn(t testing.TB) {
 	}
 }
 
-// warm lets a workspace sleep and keep its network, starts it with that network, lets it sleep again, and archives and
-// restores it.
+// warm lets a workspace sleep while its network is kept, and starts it with that network. Then it lets the workspace
+// sleep again, archives it and restores it.
 var warm = []step{
 	createdStep,
 	warmStep,
@@ -110,8 +111,8 @@ var warm = []step{
 	awakeStep,
 }
 
-// warmStep lets the workspace sleep. Its network is kept, unless the process that should keep it is trapped; then the
-// next start takes longer.
+// warmStep lets the workspace sleep. The workspace's network is kept, unless the process that should keep it is
+// trapped. Without its network, the workspace takes longer to start.
 var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
 	began := h.term(t)
 	before, _ := h.sandbox(t)

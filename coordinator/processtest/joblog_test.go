@@ -17,9 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestAJobsLogCannotBeRead: storage jobs have done their work, and the cluster does not return their logs. The node
-// of one job is away, and another job was removed. The leader waits for each, says why, and then runs it again, alone
-// and without counting a failure. Other workspaces are not affected meanwhile.
+// TestAJobsLogCannotBeRead: storage jobs have done their work, but the cluster does not return their logs. The node of
+// one job is away, and another job was removed. For each of these jobs, the leader waits, reports why, and finally runs
+// the job again by itself. It counts no failure. Other workspaces are not affected meanwhile.
 func TestAJobsLogCannotBeRead(t *testing.T) {
 	t.Parallel()
 	if !devenv.OnKubernetes() {
@@ -78,7 +78,7 @@ func TestAJobsLogCannotBeRead(t *testing.T) {
 	}
 }
 
-// fault is a workspace whose jobs' logs cannot be read, with the first of these jobs.
+// fault is a workspace whose jobs' logs cannot be read. job is the first of these jobs.
 type fault struct {
 	*home
 	status int

@@ -30,15 +30,15 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// storageJobs runs storage jobs on the container backend, whose program is the job's test binary.
+// storageJobs runs storage jobs on the container backend. Their program is the job's test binary.
 type storageJobs struct {
 	*installation
 	backend  backend.Backend
 	archives *archive.Store
 
 	mu sync.Mutex
-	// steps are those before which a job was killed. ended is the lowest step number that is beyond the last step of
-	// jobs.
+	// steps are the steps before which a job of each kind was killed. ended is the lowest number that was found to be
+	// beyond a job's last step.
 	steps map[workspace.JobKind][]string
 	ended map[workspace.JobKind]int
 }
@@ -121,9 +121,9 @@ func (j *storageJobs) remove(t *testing.T, s backend.JobSpec) {
 	})
 }
 
-// despiteKills has a job killed before its n-th step, or lets it end if it has fewer steps. It also has the operation's
-// next job killed halfway to that step. It removes both jobs and the records of their ends, and expects the third job
-// to succeed.
+// despiteKills starts a job that is killed before its n-th step; if the job has fewer steps, it ends normally. The
+// operation's next job is killed halfway to that step. despiteKills removes both jobs together with the records of
+// their ends, and expects the third job to succeed.
 func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) {
 	t.Helper()
 	killed := j.killAt(t, n, s, key, volumeOp)
@@ -135,8 +135,9 @@ func (j *storageJobs) despiteKills(t *testing.T, n int, s backend.JobSpec, key, 
 	}
 }
 
-// killAt has a job killed before its n-th step, and removes the job and the record of its end. It returns that step, or
-// "" if the job has no such step and has succeeded. Like an eviction, a kill does not count as the job's failure.
+// killAt starts a job that is killed before its n-th step, and removes the job and the record of its end. It returns
+// the name of that step, or "" if the job has no such step and has succeeded. Like an eviction, a kill does not count
+// as the job's failure.
 func (j *storageJobs) killAt(t *testing.T, n int, s backend.JobSpec, key, volumeOp string) (step string) {
 	t.Helper()
 	j.start(t, s, key, volumeOp, fmt.Sprintf("%s=%d", devenv.StorageJobKillAtEnv, n))
@@ -160,8 +161,8 @@ func (j *storageJobs) note(kind workspace.JobKind, n int, step string) {
 	j.steps[kind] = append(j.steps[kind], step)
 }
 
-// over reports whether a job of that kind is known to have fewer than n steps. A job that has no n-th step was not
-// killed, and has only lost its result.
+// over reports whether a job of that kind is known to have fewer than n steps. Such a job was not killed: only its
+// result was lost when it was removed.
 func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -169,8 +170,8 @@ func (j *storageJobs) over(kind workspace.JobKind, n int) bool {
 }
 
 // TestAJobIsKilledAnywhere: storage jobs in real containers are killed before each of their steps and after the last
-// one. The record of a job's end is lost with its container. The next job of the same operation finishes the work,
-// and the home and its archive are as they were (SPEC 12.12).
+// one. The record of a job's end is lost with its container. The next job of the same operation finishes the work.
+// Afterwards, the home and its archive have the expected content (SPEC 12.12).
 func TestAJobIsKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	j, first := newStorageJobs(t), workspace.ID(uuid.NewString()).ArchiveKey("first")
@@ -194,8 +195,8 @@ func TestAJobIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// goThrough restores the archive under key into a new home and archives that home, despite kills up to the n-th step
-// of both. It compares the new archive with the expected content of the home.
+// goThrough restores the archive under key into a new home, and archives that home. Jobs of both kinds are killed
+// before their n-th step and halfway to it. It compares the new archive with the expected content of the home.
 func (j *storageJobs) goThrough(t *testing.T, n int, key string, want map[string]string) {
 	t.Helper()
 	id, op := workspace.ID(uuid.NewString()), uuid.NewString()

@@ -22,8 +22,8 @@ import (
 )
 
 // A point is a place in the program right before or right after a side effect. A side effect is a statement that
-// writes, or a request that changes something on the engine or in the object store. Its name comes from the side
-// effect, so that no point can be forgotten: TestPointsAreComplete finds a new side effect.
+// writes, or a request that changes something on the engine or in the object store. A point's name is derived from the
+// side effect, so that no point can be forgotten: TestPointsAreComplete finds a new side effect.
 
 // trap is what happens to the process at a point.
 type trap string
@@ -48,7 +48,7 @@ type points struct {
 	reached map[string]bool // the functions that were reported
 }
 
-// before is called before a side effect, and the returned function after it. stopped says that the process was
+// The caller calls before before a side effect, and the returned function after it. stopped says that the process was
 // stopped in between, so that the side effect comes late.
 func (p *points) before(name string, reached []string) (after func(), stopped bool) {
 	p.report("effect %s", name)
@@ -65,7 +65,7 @@ func (p *points) before(name string, reached []string) (after func(), stopped bo
 	}
 	p.mu.Unlock()
 	if hit && p.trap == trapStop {
-		// The signal stops the process some time after it is sent; nothing may happen in between.
+		// The signal takes effect some time after it was sent. The process must do nothing in between.
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, syscall.SIGCONT)
 		p.report("hit %s", name)
@@ -134,7 +134,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	after, stopped := t.before(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", t.server, name, r.Method, target)), reached)
 	if stopped {
-		// The request was on its way already, so the end of the term cannot hold it back any more.
+		// Simulate a request that was on its way before the process was stopped: the end of the term cannot hold it
+		// back any more.
 		r = r.Clone(context.WithoutCancel(r.Context()))
 	}
 	res, err := t.next.RoundTrip(r)
@@ -151,11 +152,12 @@ func (t transport) CloseIdleConnections() {
 
 const product = "github.com/codehub/gateway/coordinator/"
 
-// clientPackages are the packages of the product that are a server's client, carry its requests, or make one for a
-// caller that names the object. They cause no side effects of their own.
+// clientPackages are packages of the product. Each is a server's client, passes on a client's requests, or makes a
+// request for a caller that names the object. They cause no side effects of their own.
 var clientPackages = []string{"backend/kubernetes/cluster", "backend/kubernetes/internal/object", "backend/peer"}
 
-// around are functions that wrap those that cause a side effect, as all of package guard do.
+// around are functions that wrap a function that causes a side effect. All functions of package guard are of this kind,
+// too.
 var around = []string{"archive.New", "archive.countingClient.Do", "backend.RetryChanged", "store/postgres.Select", "store/postgres.SelectOne",
 	"store/postgres.(*DB).Exec", "store/postgres.collect"}
 
@@ -236,8 +238,8 @@ func isWrite(sql string) bool {
 	return writes.MatchString(sql) && !strings.Contains(sql, "schema_version") && !strings.Contains(sql, "CREATE TABLE")
 }
 
-// start begins a point at a statement. A statement that was stopped comes late, and the end of the term cannot hold
-// it back any more.
+// start begins a point at a statement. If the process was stopped, the statement is sent late, and the end of the term
+// cannot hold it back any more.
 func (t tracer) start(ctx context.Context, args []any) context.Context {
 	name, reached := caller()
 	var named postgres.Args // they come to pgx as one argument
@@ -248,7 +250,7 @@ func (t tracer) start(ctx context.Context, args []any) context.Context {
 	case strings.HasSuffix(name, " Save"):
 		name += " " + transition(named)
 	case strings.HasSuffix(name, " ExpireStandby"):
-		// The cause is that the workspace's time is up, or that the disk fills up.
+		// The cause is either that the workspace's time in STANDBY is over or that the disk is filling up.
 		name += fmt.Sprintf(" %s", named["cause"])
 	case strings.HasPrefix(name, "store") && len(args) > 0:
 		if resource, ok := args[0].(string); ok && (resource == "backend" || resource == "bucket") {
@@ -297,8 +299,8 @@ func (t tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryD
 func (t tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchEndData) { t.end(ctx) }
 
 // refresh is the name of saves that change neither phase nor operation, record no archive, and decide nothing about the
-// home or about which container is frozen. They depend on the time of observations and differ from run to run, so they
-// do not count as points.
+// home or about which container is frozen. Such saves depend on the time of observations and differ from run to run. So
+// they do not count as points.
 const refresh = "database store Save refresh"
 
 // transition describes a save by the row's values before and after it.
@@ -318,9 +320,9 @@ func transition(args postgres.Args) string {
 	return "refresh"
 }
 
-// decided says what a save decides about the home without changing phase or operation. It may decide that the home has
-// its archive, that an older archive becomes the current one, that this container may be frozen, or that the volume may
-// go because the previous archive has its content.
+// decided names the decision in a save that changes neither phase nor operation. The save may decide that the home has
+// its archive, that an older archive becomes the current one, or that this container may be frozen. It may also decide
+// that the volume may be removed because the previous archive has its content.
 func decided(args postgres.Args) string {
 	op, key := args["archive_op_id"].(*string), args["archive_key"].(*string)
 	changed := args["home_ctx"].(map[string]json.RawMessage)

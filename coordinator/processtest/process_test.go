@@ -67,8 +67,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runProcess(config))
 	}
 	flag.Parse()
-	// Tests here wait for the servers most of the time. With more tests at once, each container takes longer to start
-	// on two processors.
+	// Tests here wait for the servers most of the time. If more tests ran at once on two processors, each container
+	// would take longer to start.
 	parallel := "4"
 	if devenv.OnKubernetes() {
 		parallel = "3" // of one small node
@@ -107,7 +107,8 @@ func runProcess(text string) int {
 		return 1
 	}
 	s := coordinator.DefaultSettings()
-	// Unless the scenario sets it, this is off, because its containers are not among the points of other scenarios.
+	// This is off unless the scenario sets it: it creates containers, which are not among the points of other
+	// scenarios.
 	s.Pressure = pressure.Settings{ArchiveAt: c.Pressure, Interval: time.Second}
 	s.Scarcity = scarcity.Settings{} // how much memory this host has would be chance
 	s.Archive.Keys = c.Keys
@@ -254,7 +255,7 @@ func startProgram(t testing.TB, node, exe, variable string) *process {
 	return p
 }
 
-// awaitStart returns when the process has started, or has reached its point before that.
+// awaitStart returns when the process has started. It also returns if the process reaches an armed point before that.
 func (p *process) awaitStart(t testing.TB) {
 	t.Helper()
 	p.awaitAny(t, "started", func() bool {
@@ -323,7 +324,7 @@ func (p *process) nextHit(ctx context.Context, n int) (point string) {
 	}
 }
 
-// leads reports whether the process has last said that it leads, not that it follows.
+// leads reports whether the process's last report about this was that it leads, and not that it follows.
 func (p *process) leads() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -348,8 +349,8 @@ func (p *process) said(line string) bool {
 	return p.count(line) > 0
 }
 
-// reports returns the lines of the process that begin with the prefix, but without the prefix, each once and in their
-// order.
+// reports returns the lines of the process that begin with the prefix. It removes the prefix and duplicates, and keeps
+// the order.
 func (p *process) reports(prefix string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

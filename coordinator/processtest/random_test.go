@@ -38,8 +38,9 @@ func randomWorkspaces() int {
 
 // TestNoWorkspaceIsDrivenByTwo: three processes share the workspaces. They are killed, restarted, stopped and
 // continued at random, while people change their desired states. With Docker, some workspaces doze, and sleeping ones
-// keep their network. The rows' history and the engine's log show that no leader acted after a later one of the same
-// shard, and that a volume never had two users. In the end every workspace is in its desired state, with its files.
+// keep their network. The test checks the rows' history and the engine's events: no leader acted after a later leader
+// of the same shard had acted, and no volume ever had two users. In the end every workspace is in its desired state,
+// with its files.
 func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	if !devenv.OnKubernetes() { // whose one small node is full with it
 		t.Parallel()
@@ -104,8 +105,8 @@ func TestNoWorkspaceIsDrivenByTwo(t *testing.T) {
 	checkEvents(t, log.list())
 }
 
-// checkIdle fails the test unless workspaces have dozed and have started with their kept network: otherwise the test
-// has disturbed neither.
+// checkIdle fails the test unless some workspaces have dozed and some have started with their kept network. Without
+// that, the faults would not have disturbed these features.
 func checkIdle(t testing.TB, events []inspect.Event, joined int) {
 	t.Helper()
 	times := happened(events)
@@ -139,7 +140,7 @@ func (in *installation) transitions(t testing.TB) int {
 	return postgrestest.Value[int](t, in.own, `SELECT count(*)::int FROM workspace_history WHERE epoch IS NOT NULL`)
 }
 
-// crowd is the processes of an installation, some of them dead or stopped.
+// crowd contains the processes of an installation. Some of them are dead or stopped.
 type crowd struct {
 	*installation
 	random  *rand.Rand
@@ -225,8 +226,8 @@ func (in *installation) watch(t testing.TB) *eventLog {
 	return l
 }
 
-// checkEvents fails the test if a container was started in the name of a term after one was started for the same
-// workspace in the name of a later term, or if another container used its volume.
+// checkEvents fails the test in two cases: a container was started in an earlier term than another container of the
+// same workspace that had been started before, or two containers used a workspace's volume at the same time.
 func checkEvents(t testing.TB, all []inspect.Event) {
 	t.Helper()
 	type state struct {

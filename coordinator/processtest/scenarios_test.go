@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A step is a part of a workspace's life. The first process is killed or stopped in one of them; every step must be
-// completed all the same.
+// A step is a part of a workspace's life. The first process is killed or stopped in one of the steps. Every step must
+// be completed nevertheless.
 type step struct {
 	name string
 	do   func(t testing.TB, h *home)
@@ -31,14 +31,14 @@ type scenario struct {
 	// prepare makes the workspace, before the processes start.
 	prepare func(t testing.TB, in *installation) *home
 	config  processConfig // of which the delays, the marks and the keys are taken
-	// waitsForAll says that the steps do not end while a process is stopped: no workspace is put to sleep before
-	// every process has written its activity (SPEC 12.10). So a stopped process is continued as soon as another one
-	// has taken over.
+	// waitsForAll says that the steps do not end while any process is stopped, because no workspace is put to sleep
+	// before every process has written its activity (SPEC 12.10). So a stopped process is continued as soon as another
+	// one has taken over.
 	waitsForAll bool
 	// needsDisk says that the backend must know how full the homes' disk is. A cluster without a quota does not.
 	needsDisk bool
-	// needsDocker says that the scenario does what a cluster cannot: freeze a container, or keep a network without a
-	// container.
+	// needsDocker says that the scenario freezes a container or keeps a network without a container. A cluster can do
+	// neither.
 	needsDocker bool
 }
 
@@ -152,7 +152,7 @@ var end = []step{
 // unused leaves a workspace alone: the TTL runner puts it to sleep, and then archives it.
 var unused = []step{
 	{"used", func(t testing.TB, h *home) {
-		// On a busy machine it may run, and sleep again, between two looks.
+		// On a busy machine, the workspace may start and sleep again between two looks at its row.
 		wait.Until(t, "the workspace has been started", func() bool { return h.row(t).Phase != workspace.PhasePending })
 		h.use(t)
 	}},
@@ -187,8 +187,8 @@ var empty = []step{
 	}},
 }
 
-// conflict makes a volume appear that the row does not know, and keeps it; then another one, and chooses the archive
-// instead.
+// conflict makes a volume appear that the row does not know, and chooses to keep it. Then it makes another one appear,
+// and chooses the archive instead.
 var conflict = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"another volume", func(t testing.TB, h *home) {
@@ -214,7 +214,7 @@ var conflict = []step{
 	}},
 }
 
-// damaged corrupts the archive, so that its restore fails, and repairs it. The remains of the restore are removed
+// damaged corrupts the archive, so that the restore fails, and then repairs it. The remains of the restore are removed
 // when the workspace is not wanted any more.
 var damaged = []step{
 	createdStep,
@@ -356,8 +356,8 @@ func (h *home) beginUpload(t testing.TB) {
 	}
 }
 
-// uploads returns how many uploads of the workspace's archives are unfinished. The unfinished uploads of a killed
-// process's check of the store stay longer, and do not count.
+// uploads returns how many uploads of the workspace's archives are unfinished. If a process was killed during its check
+// of the store, that check's unfinished uploads stay longer. They do not count.
 func (h *home) uploads(t testing.TB) int {
 	t.Helper()
 	of := h.archiveObject(string(h.id))

@@ -53,8 +53,8 @@ func isResource(e ast.Expr) bool {
 	return ok && name.Name == "Resource"
 }
 
-// changing and reading list the methods of the clients. Every method must be in one of the lists, so a new one must be
-// added.
+// changing and reading list the methods of the clients. Every method must be in one of the lists, so that a new method
+// cannot be overlooked.
 var (
 	changing = set("ContainerCreate", "ContainerStart", "ContainerRemove", "ContainerPause", "ContainerUnpause", "VolumeCreate", "VolumeRemove",
 		"VolumesPrune", "NetworkCreate", "NetworkRemove", "ImagePull", "ContainerExecCreate", "ContainerExecStart", "ContainerExecAttach", "ContainerExecResize",
@@ -92,7 +92,7 @@ func TestExceptions(t *testing.T) {
 }
 
 // checkSources parses the product. It fails the test for every function that changes something, unless a scenario
-// reaches it or it is an exception.
+// reaches the function or the function is an exception.
 func checkSources(t *testing.T, reached []string) {
 	for _, f := range slices.Sorted(maps.Keys(changesOf(t, otherBackend()))) { // a run on the other one looks at that
 		_, excepted := exceptions[f]
@@ -108,8 +108,8 @@ func checkSources(t *testing.T, reached []string) {
 	}
 }
 
-// changesOf returns the functions of the product that change something, except those in a folder, each with the way it
-// does so.
+// changesOf returns the functions of the product that change something, each with the way in which it does so. It
+// leaves out the functions in the given folder.
 func changesOf(t *testing.T, without string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -137,8 +137,8 @@ func changesOf(t *testing.T, without string) map[string]bool {
 }
 
 // changingFunctions returns the functions of a package, as the runtime names them, that call a
-// changing method of a client, each with the method. It also returns those that contain or name a
-// statement that writes, each with "SQL".
+// changing method of a client, each with the method. It also returns the functions that contain or name a statement
+// that writes, each with "SQL".
 func changingFunctions(t *testing.T, dir, name string) map[string]bool {
 	t.Helper()
 	parsed, fields := sourcesOf(t, dir), clientsOf(t, name)

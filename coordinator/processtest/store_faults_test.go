@@ -29,8 +29,8 @@ func (h *home) awaitWaiting(t testing.TB, reasons ...string) {
 	})
 }
 
-// behindProxy returns a running workspace with a file, and the proxy through which its process, or its jobs, reach the
-// object store. use enters the proxy's URL into the configuration for one of the two.
+// behindProxy returns a running workspace with a file, and a proxy in front of the object store. use enters the proxy's
+// URL into the configuration, either for the process or for its jobs.
 func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *faulty.Store) {
 	t.Helper()
 	in := install(t)
@@ -42,9 +42,9 @@ func behindProxy(t testing.TB, use func(c *processConfig, url string)) (*home, *
 	return h, proxy
 }
 
-// TestStoreFails: while the object store fails in any way, a workspace that is to be archived can still be opened, and
-// an archived one waits. Both say why, and nothing ends in ERROR. Everything continues by itself when the store is
-// back.
+// TestStoreFails: while the object store fails in any way, a workspace that should be archived can still be opened, and
+// an archived workspace waits. Both say why, and nothing ends in ERROR. Everything continues by itself when the store
+// is back.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	for _, f := range []faulty.Fault{faulty.Fails, faulty.Silent, faulty.Gone} {
@@ -76,8 +76,8 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation is given up without a loss, and
-// the archive is made when the store is back.
+// TestStoreFailsDuringTheJob: the store goes away while a job uploads. The operation is given up without any loss. The
+// archive is made when the store is back.
 func TestStoreFailsDuringTheJob(t *testing.T) {
 	t.Parallel()
 	h, proxy := behindProxy(t, func(c *processConfig, url string) { c.Archive.Endpoint = url })

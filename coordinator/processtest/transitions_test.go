@@ -21,9 +21,9 @@ var transitionsOnDocker = map[string]exception{
 	"action thaw":   {byEngine, "control/reconcile TestNothingStaysFrozen"},
 }
 
-// checkTransitions parses the planner. It fails the test for every action, operation, kind of job and entry of the
-// tables of the next operation that no scenario carries out and that is no exception. points are the recorded ones,
-// each after its scenario's name.
+// checkTransitions parses the planner. It looks at every action, operation and kind of job, and at every entry in the
+// planner's tables of next operations. It fails the test for each of them that no scenario carries out and that is no
+// exception. points are the recorded points, each preceded by its scenario's name.
 func checkTransitions(t *testing.T, points, actions []string) {
 	planner, rows := sourcesOf(t, "../workspace/planner"), sourcesOf(t, "../workspace")
 	phases, desired := constants(rows, "Phase"), constants(rows, "DesiredState")
@@ -121,7 +121,7 @@ func sourcesOf(t *testing.T, dir string) (files []*ast.File) {
 	return files
 }
 
-// constants returns the constants of a type of texts, by their names.
+// constants maps the names of a text type's constants to their values.
 func constants(files []*ast.File, typ string) map[string]string {
 	values := map[string]string{}
 	for _, file := range files {
@@ -144,7 +144,7 @@ func constants(files []*ast.File, typ string) map[string]string {
 	return values
 }
 
-// nextOperations returns the planner's table of that name, in the names of its constants.
+// nextOperations returns the planner's table of that name. Its entries are the names of constants.
 func nextOperations(files []*ast.File) (entries []beginning) {
 	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {

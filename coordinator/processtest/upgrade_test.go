@@ -24,8 +24,8 @@ import (
 
 // TestUpgradeWithFiles upgrades an installation of an older release while it runs. A process of this release starts
 // beside the old one, which continues to serve requests, and to lead if the schema lets it. No file is lost, and no
-// workspace ends in ERROR. The old process removes nothing that this release has written or keeps (SPEC 12.14). The
-// test takes the first release and the last one; package coordinator tests the others without an engine.
+// workspace ends in ERROR. The old process removes nothing that this release has written or keeps (SPEC 12.14). This
+// test covers the first and the last release. Package coordinator tests the others without an engine.
 func TestUpgradeWithFiles(t *testing.T) {
 	t.Parallel()
 	if devenv.OnKubernetes() {
@@ -122,8 +122,8 @@ const keep = 10
 
 func (*upgrade) keeping(c *processConfig) { c.Keep = keep }
 
-// goBack leaves the installation to the old release, as an operator does who undoes an upgrade. It returns the
-// process of this release that is started after that.
+// goBack leaves the installation to the old release, as an operator does who undoes an upgrade. Then it starts a
+// process of this release again, and returns it.
 func (u *upgrade) goBack(t testing.TB, old *process, homes []*upgradedHome) *process {
 	t.Helper()
 	if !u.mayLead {
@@ -168,7 +168,8 @@ func (u *upgrade) ask(t testing.TB, p *process, words ...any) (made string, err 
 	return made, err
 }
 
-// bring makes the old process request a phase, and returns when the workspace is there.
+// bring makes the old process request each of the phases in turn. It returns when the workspace has reached the last of
+// them.
 func (u *upgrade) bring(t testing.TB, old *process, h *upgradedHome, phases ...workspace.Phase) {
 	t.Helper()
 	for _, phase := range phases {
@@ -201,8 +202,8 @@ func (h *upgradedHome) described(t testing.TB) string {
 	return postgrestest.Value[string](t, h.pool, `SELECT to_jsonb(w)::text FROM workspaces w WHERE id = $1`, h.id)
 }
 
-// leaveHomes makes the old release leave a home of every kind: archived, asleep, in use, and in use after the old
-// release has restored it.
+// leaveHomes makes the old release leave four kinds of homes: an archived one, a sleeping one, one in use, and one in
+// use that the old release has restored before.
 func (u *upgrade) leaveHomes(t testing.TB, old *process) (homes []*upgradedHome) {
 	t.Helper()
 	postgrestest.Exec(t, u.pool, `INSERT INTO users (id, username) VALUES ($1, 'ann')`, u.owner.UserID)
@@ -291,9 +292,10 @@ func (u *upgrade) touch(t testing.TB, old *process, h *upgradedHome) {
 	wait.Until(t, "the use is known", func() bool { return used() != before })
 }
 
-// onlyOld leaves the installation to old processes, one of which has started since. They do what requests ask for,
-// and nothing else. They do not lead and change no other column. They delete nothing that a newer release has written
-// into a column that they know, and no archive that it keeps.
+// onlyOld leaves the installation to two processes of the old release: the given one, and one that onlyOld starts. They
+// do what requests ask for, and nothing else. They do not lead and change no other column. If a newer release has
+// written values into columns that they know, they keep these values. They delete no archive that the newer release
+// keeps.
 func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 	t.Helper()
 	u.exec(t, `UPDATE workspaces SET home_ctx = home_ctx || $1, conditions = conditions || $1,
@@ -322,7 +324,7 @@ func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 	if n := len(old.reports("leads")); n != 1 || late.said("leads") {
 		t.Error("an old process leads again")
 	}
-	// These values are short-lived, and this release would carry some of them out.
+	// Remove these values again: they are short-lived, and this release would act on some of them.
 	u.exec(t, `UPDATE workspaces SET waiting = NULLIF(waiting - 'newer', '{}'), recovery = NULLIF(recovery - 'newer', '{}'),
 		busy = NULLIF(busy - 'newer', '{}'), progress = NULLIF(progress - 'newer', '{}'), revert = NULLIF(revert - 'newer', '{}')`)
 }
@@ -330,8 +332,8 @@ func (u *upgrade) onlyOld(t testing.TB, old *process, homes []*upgradedHome) {
 // newer is a value of a newer release, as a member of a JSON column.
 const newer = `{"newer": {"status": "True"}}`
 
-// rows describes all workspaces, without the columns that requests change. A trigger ends the note of a workspace's
-// work when its desired state changes.
+// rows describes all workspaces, without the columns that requests change. When a workspace's desired state changes, a
+// trigger clears the column that says why it is busy.
 func (u *upgrade) rows(t testing.TB) string {
 	t.Helper()
 	return postgrestest.Value[string](t, u.pool, `SELECT string_agg((to_jsonb(w) - ARRAY['memo', 'desired_state', 'busy', 'last_access_at',
@@ -353,7 +355,7 @@ func (u *upgrade) archives(t testing.TB) (names []string) {
 	return names
 }
 
-// unharmed fails the test if a workspace is or has been in ERROR, or has lost a newer release's values.
+// unharmed fails the test if a workspace is or has been in ERROR, or has lost values that a newer release has written.
 func (u *upgrade) unharmed(t testing.TB, homes []*upgradedHome) {
 	t.Helper()
 	if failed := postgrestest.Value[string](t, u.pool, `SELECT COALESCE(string_agg(to_jsonb(h)::text, E'\n'), '') FROM workspace_history h

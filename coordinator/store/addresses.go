@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Pool is a range of addresses that a backend gives to containers by number. Pools of one
-// name that overlap share those addresses, so a range may grow, shrink or move.
+// Pool is a range of addresses that a backend gives to containers by number. If pools with the same name overlap, they
+// share the common addresses. So a range may grow, shrink or move.
 type Pool struct {
 	Name        string
 	First, Size int64
@@ -19,15 +19,15 @@ type Pool struct {
 
 // Errors of [Store.TakeAddress].
 var (
-	// ErrNoAddress: every address of the pool is in use or was until a moment ago.
+	// ErrNoAddress: every address of the pool is in use, or was in use until a moment ago.
 	ErrNoAddress = errors.New("no address is free")
 	// ErrDeposed: the fence is not the newest of its lock.
 	ErrDeposed = errors.New("another process is the leader now")
 )
 
-// free selects an address, a, to which no process can still hold a route: @quarantine is how long a process may keep
-// one. A workspace with an endpoint, or with an operation that may give it one, still uses its address. The engine
-// itself refuses an address at which a container runs.
+// free is the condition that no process can still have a route to the address a. @quarantine is how long a process may
+// keep a route. A workspace with an endpoint, or with an operation that may give it one, still uses its address. The
+// engine itself refuses an address at which a container runs.
 const free = `a.used_at < clock_timestamp() - @quarantine::interval AND NOT EXISTS (
 	SELECT FROM workspaces w WHERE w.id = a.workspace_id AND (w.endpoint IS NOT NULL OR w.operation <> 'NONE'))`
 
@@ -61,9 +61,9 @@ WITH fence AS (
 SELECT EXISTS (SELECT FROM fence), (SELECT slot FROM chosen), (SELECT slot FROM taken)`
 
 // TakeAddress gives the workspace an address of the pool: its last one, or one that was never used, or one that
-// has been unused for longer than the quarantine. No other workspace gets it while this one has an endpoint or
-// an operation, nor during the quarantine after that. Leaders of several shards may call it at the same time.
-// It returns [ErrNoAddress] or [ErrDeposed] (SPEC 8).
+// has been unused for longer than the quarantine. No other workspace gets the address while this workspace has an
+// endpoint or an operation in progress, nor during the quarantine after that. Leaders of several shards may call it at
+// the same time. It returns [ErrNoAddress] or [ErrDeposed] (SPEC 8).
 func (s *Store) TakeAddress(ctx context.Context, f postgres.Fence, id workspace.ID, p Pool, quarantine time.Duration) (
 	slot int64, err error,
 ) {

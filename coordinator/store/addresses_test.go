@@ -80,7 +80,7 @@ func TestTakeAddress(t *testing.T) {
 	if got, err := take(t, s, a, p); !errors.Is(err, ErrNoAddress) {
 		t.Fatalf("a gets %d, %v back from c", got, err)
 	}
-	// An address that was never used comes first, and the range may move.
+	// An address that was never used is preferred, and the range may move.
 	if got, err := take(t, s, a, poolAt(3)); err != nil || got != 2 {
 		t.Fatalf("in a larger pool a gets %d, %v", got, err)
 	}
@@ -115,8 +115,8 @@ func TestAnAddressThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestSeenAddressesRest: this includes an address that the pool never gave out, such as that of a container
-// which a restored database has forgotten.
+// TestSeenAddressesRest: an address at which a container was seen stays unused for some time, even if the pool never
+// gave it out. The container may be one that a restored database has forgotten, for example.
 func TestSeenAddressesRest(t *testing.T) {
 	for endpoint, p := range map[string]Pool{
 		"10.0.0.1:3000":   poolAt(1),

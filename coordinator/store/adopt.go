@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// adoptSQL inserts the row of a workspace of which everything but the row exists.
+// adoptSQL inserts the row of a workspace that exists except for its row.
 const adoptSQL = `
 WITH u AS (
 	SELECT id FROM users WHERE lower(username) = lower(@owner)
@@ -31,8 +31,8 @@ WITH u AS (
 SELECT EXISTS (SELECT FROM u), EXISTS (SELECT FROM written)`
 
 // Adopt adds the missing row of an existing workspace. It uses the id, the name, the phase, the archive key,
-// the home context and the backends of w. The row gets the age w.CreatedAt, or is new if that is zero. It
-// returns [ErrNotFound] if no user is named owner. added is false if the row exists already.
+// the home context and the backends of w. The time of the row's creation is w.CreatedAt, or the present if that is
+// zero. It returns [ErrNotFound] if no user is named owner. added is false if the row exists already.
 func (s *Store) Adopt(ctx context.Context, w workspace.Workspace, owner string, through audit.Through) (added bool, err error) {
 	var created *time.Time
 	if !w.CreatedAt.IsZero() {

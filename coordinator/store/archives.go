@@ -88,8 +88,8 @@ const nextArchiveSQL = `SELECT ` + archiveColumns + ` FROM archives a
 	ORDER BY GREATEST(a.verified_at, a.checked_at) NULLS FIRST LIMIT 1`
 
 // NextArchive returns the archive to read next: one that has been suspected for at least the time suspected, or else
-// the one that has been unread for the longest time, if that is at least age. Archives that were never read come first.
-// Of deleted workspaces only suspected archives are read. ok is false when there is nothing to read.
+// the archive that was read longest ago, if that was at least age ago. Archives that were never read come first. Of
+// deleted workspaces only suspected archives are read. ok is false when there is nothing to read.
 func (s *Store) NextArchive(ctx context.Context, suspected, age time.Duration) (a Archive, ok bool, err error) {
 	const doing = "looking for an archive to verify"
 	found, err := s.archives(ctx, doing, suspectSQL, suspected)
@@ -114,9 +114,9 @@ func (s *Store) LastCheck(ctx context.Context) (ago time.Duration, size int64, e
 }
 
 // checkedSQL records the result of reading an archive, unless a job has recorded a newer one since the scrub began,
-// @took ago. The first finding of damage is a suspicion. If the second look cannot read the archive, it waits for
-// another turn, and others are read first. A request to read the archive immediately stays in force until the second
-// look. A missing archive that is not the current one loses its row.
+// @took ago. The first finding of damage is a suspicion. If the second attempt cannot read the archive, the archive
+// waits for another turn, and other archives are read first. A request to read the archive immediately stays in force
+// until the second look. A missing archive that is not the current one loses its row.
 const checkedSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -152,8 +152,8 @@ SELECT FROM row`
 
 // Check is the result of reading an archive back.
 type Check struct {
-	// Damage is what is wrong with the archive; empty for nothing. Missing means that it does not exist, and
-	// Unknown that it could not be read for another reason: then only the attempt is recorded.
+	// Damage is what is wrong with the archive; empty for nothing. Missing means that the archive does not exist.
+	// Unknown means that it could not be read for another reason; then only the attempt is recorded.
 	Damage           string
 	Missing, Unknown bool
 	// Size and SHA256 are those of the object; 0 and empty if they could not be determined.
@@ -164,9 +164,9 @@ type Check struct {
 }
 
 // Checked records the result of reading an archive back, in the archive's row and, if it is the current one, in
-// the workspace's. Damage counts from the second finding on: the first one only makes the archive suspected.
-// Nothing is written, and recorded is false, if the epoch is no longer f's, if the archive was deleted, or if a
-// restore or a job has read all of it in the meantime.
+// the workspace's. Damage is recorded only when it is found for the second time: the first finding only makes the
+// archive suspected. Nothing is written, and recorded is false, if the epoch is no longer f's, if the archive was
+// deleted, or if a storage job has read the whole archive in the meantime.
 func (s *Store) Checked(ctx context.Context, f postgres.Fence, a Archive, c Check) (recorded bool, err error) {
 	n, err := s.Exec(ctx, "recording the verification of archive "+a.Key, checkedSQL, postgres.Args{
 		"lock": f.Lock, "epoch": f.Epoch, "id": string(a.WorkspaceID), "key": a.Key, "took": c.Took,

@@ -52,7 +52,7 @@ func TestASaveRecordsTheArchiveOfTheRow(t *testing.T) {
 	if got.Size != 10 || got.Content != 100 || got.Files != 3 || got.SHA256 != sum || !got.VerifiedAt.IsZero() || got.CreatedAt.IsZero() || !w.ArchiveVerifiedAt.IsZero() {
 		t.Errorf("recorded %+v, the row %+v", got, w.ArchiveVerifiedAt)
 	}
-	// A restore has read the archive: it is verified, regardless of earlier findings.
+	// A restore has read the whole archive. So the archive counts as verified, regardless of earlier findings.
 	exec(t, s, `UPDATE archives SET damage = 'x', suspected_at = now()`)
 	exec(t, s, `UPDATE workspaces SET archive_damage = 'x', archive_suspected = true`)
 	w = read(t, s, w.ID)

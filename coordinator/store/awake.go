@@ -15,7 +15,8 @@ import (
 var ErrStale = errors.New("the workspace has another revision")
 
 // keepAwakeSQL decides and writes in one statement. Keeping a dozing workspace awake is a use, and needs a
-// place. Changing the time would end the doze, so without a use the time stays as it is.
+// place. Changing the time would end the doze. So if the request is not a use, the time of a dozing workspace stays as
+// it is.
 const keepAwakeSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, counted, revision, doze_at IS NOT NULL AS dozes, doze_at IS NOT NULL AND @for::interval > '0' AS thaws
@@ -59,9 +60,9 @@ func (s *Store) KeepAwake(ctx context.Context, v Viewer, id workspace.ID, d time
 	return w, err
 }
 
-// KeepAwakeWithin is [Store.KeepAwake] for a workspace that may have given up its place: it takes one, and the
-// workspace resumes. The outcome is [Changed], [Stale], or the limit that leaves no place; then nothing was
-// written. input means that a person in the workspace asked for it.
+// KeepAwakeWithin is [Store.KeepAwake] for a workspace that may have given up its place. It takes a place, and the
+// workspace resumes. The outcome is [Changed], [Stale], or the limit that leaves no place; then nothing was written.
+// input means that a person in the workspace asked for it.
 func (s *Store) KeepAwakeWithin(ctx context.Context, v Viewer, id workspace.ID, d time.Duration, input bool, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	return s.keepAwake(ctx, v, id, d, input, &l)

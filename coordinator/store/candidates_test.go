@@ -244,7 +244,7 @@ func TestFrequentQueriesUseAnIndexOf100000Rows(t *testing.T) {
 	}
 }
 
-// rowsRead is how many rows of workspaces were read so far, by scans of the table and through its indexes.
+// rowsRead returns how many rows of workspaces have been read so far, by scans of the table and through its indexes.
 func rowsRead(t testing.TB, s *Store) int64 {
 	t.Helper()
 	// Each server process reports its counters when it is idle, at the latest after a second.

@@ -82,7 +82,7 @@ func (s *Store) routes(ctx context.Context, doing, sql string, args ...any) ([]R
 
 // Position is the database's current place in the sequence of revisions.
 type Position struct {
-	// Revision is the last one that any transaction has taken, committed or not.
+	// Revision is the last revision that any transaction has taken, whether it has committed or not.
 	Revision int64
 	// Timeline changes when another server takes over or a backup is restored. Rows read before that may never
 	// have been committed, and the same revisions may be used again.
@@ -111,14 +111,14 @@ func (s *Store) Position(ctx context.Context) (Position, error) {
 	if err != nil {
 		return Position{}, fmt.Errorf("reading the last revision: %w", err)
 	}
-	// A snapshot gives the id after the last transaction that has ended; others may be in progress. An age is
-	// counted from the next id, so it gives that id's lower half.
+	// A snapshot gives the id after the last transaction that has ended; others may be in progress. PostgreSQL counts
+	// an age from the next id, so an age yields that id's lower half.
 	p.Next = afterLast + uint64(uint32(age)+3-uint32(afterLast))
 	return p, nil
 }
 
-// maxAge is how many transactions may have begun since a position for [Store.OwnedSince] to still tell which
-// came later.
+// maxAge limits how many transactions may have begun since a position. Beyond that, [Store.OwnedSince] cannot tell
+// which transactions came later.
 const maxAge = 1 << 31
 
 // Follows reports whether the changes between the position before and p can be determined.
@@ -126,8 +126,8 @@ func (p Position) Follows(before Position) bool {
 	return p.Origin == before.Origin && before.Oldest <= p.Oldest && p.Next-before.Oldest < maxAge
 }
 
-// A row holds the lower half of the id of the transaction that wrote it. Comparing such halves is right within
-// half of the ids; beyond that, some older rows are read needlessly.
+// A row holds the lower half of the id of the transaction that wrote it. Comparing two such halves is right if the ids
+// are less than half of the range apart. Otherwise some older rows are read needlessly.
 const (
 	ownedSinceSQL = `(` + ofOwnerSince + `deleted_at IS NULL) UNION ALL (` + ofOwnerSince + `deleted_at IS NOT NULL)
 		ORDER BY id LIMIT $4`
@@ -136,8 +136,8 @@ const (
 )
 
 // OwnedSince returns the owner's workspaces, deleted ones included, that were written by a transaction that had
-// not ended at position p, regardless of their revision. It returns at most limit that follow the id after, in
-// the order of their ids; an empty one starts at the beginning. The present position MUST follow p.
+// not ended at position p, regardless of their revision. It returns at most limit workspaces whose ids follow after, in
+// the order of their ids; an empty after starts at the beginning. The present position MUST follow p.
 func (s *Store) OwnedSince(ctx context.Context, owner string, p Position, after workspace.ID, limit int) (
 	[]workspace.Workspace, error,
 ) {

@@ -68,7 +68,7 @@ func TestAwakeRoutesAreReadPageByPage(t *testing.T) {
 		}
 		n[r.Phase]++
 	}
-	// Few of those in ERROR are included: their errors are not final.
+	// Of the workspaces in ERROR, only a few are included: those whose errors are not final.
 	if n[workspace.PhaseRunning] != 20 || n[workspace.PhaseStandby] != 10 || n[workspace.PhaseError] != 5 || len(all) != 35 {
 		t.Errorf("awake are %v", n)
 	}
@@ -101,8 +101,8 @@ func TestChangesSinceFollowsTheRevisions(t *testing.T) {
 	}
 }
 
-// The queries that every process repeats all the time read only the rows that they return, and none of a
-// sleeping workspace.
+// Every process repeats these queries all the time. They read only the rows that they return, and no row of a sleeping
+// workspace.
 func TestTheQueriesOfTheFeedReadNothingThatSleeps(t *testing.T) {
 	s := open(t)
 	crowd(t, s, 100_000)

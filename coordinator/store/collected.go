@@ -31,11 +31,11 @@ WITH fence AS (
 )
 SELECT id FROM due`
 
-// MarkCollected sets collected_at of those of the workspaces that are deleted, of which only archives are left,
-// and whose deletion is at least window old or keeps nothing. It returns these workspaces and those that were
-// marked before: their archives may be deleted, because from now on the deletion cannot be undone. The archives
-// of the others must not be deleted, even if the caller read another state of them earlier. If the epoch is no
-// longer f's, it returns no workspace.
+// MarkCollected sets collected_at of deleted workspaces. It selects from ids the deleted workspaces of which only
+// archives are left and whose deletion is at least window old or keeps nothing. It returns these workspaces and those
+// that were marked before. The archives of the returned workspaces may be deleted, because from now on their deletion
+// cannot be undone. The archives of the others must not be deleted, even if the caller read another state of them
+// earlier. If the epoch is no longer f's, it returns no workspace.
 func (s *Store) MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (
 	marked []workspace.ID, err error) {
 	return s.ids(ctx, "marking workspaces as collected", markCollectedSQL, f.Lock, f.Epoch, texts(ids), window)

@@ -37,7 +37,7 @@ const (
 //   - in ERROR, if recovered, or if the reason is not terminal or clears once the container is ready,
 //   - deleted ones, until only an archive is left.
 //
-// With transitionOnly it returns only those that are about to change: the others change only when their
+// With transitionOnly, it returns only the workspaces that are about to change. The others change only when their
 // containers or volumes do. It reads no other rows (SPEC 4): the rules are the generated columns watched and
 // in_transition of the schema.
 func (s *Store) Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error) {
@@ -69,8 +69,8 @@ func (s *Store) Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace
 		`SELECT `+workspaceColumns+` FROM workspaces WHERE id = ANY($1::uuid[])`, texts(ids))
 }
 
-// saveSQL reads the fence FOR SHARE, so a new leader's epoch waits for writes in progress, and a write that
-// waited for a new leader's epoch affects no row.
+// saveSQL reads the fence FOR SHARE. So a new leader cannot write its epoch while writes are in progress. A write that
+// has waited for a new leader's epoch affects no row.
 const saveSQL = `
 WITH fence AS (
 	SELECT FROM system_locks WHERE lock_name = @lock AND epoch = @epoch FOR SHARE
@@ -140,8 +140,8 @@ SELECT FROM saved`
 // Of the JSON columns it writes only the members that differ between prev and next. Members that a newer
 // release has added stay (SPEC 12.14).
 //
-// In the same statement Save records archived, if not nil, about the archive at next's archive_key. The damage of that
-// archive and the time of its verification come from the table of archives.
+// If archived is not nil, the same statement records it as the description of the archive at next's archive_key. The
+// damage of that archive and the time of its verification come from the table of archives.
 func (s *Store) Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 	archived *workspace.ArchiveRecord,
 ) (saved bool, err error) {

@@ -95,7 +95,7 @@ func TestOnlyADeletedWorkspaceAwaitsTheGC(t *testing.T) {
 	if _, outcome, err := s.Undelete(t.Context(), Viewer{All: true, Through: "api"}, w.ID, Limits{}); outcome != Changed || err != nil {
 		t.Fatalf("Undelete = %s, %v", outcome, err)
 	}
-	// The controller writes back the values that it read, which must not count as a change.
+	// The controller writes back the values that it read. This must not count as a change.
 	back := read(t, s, w.ID)
 	if found, err := s.Candidates(t.Context(), 0, 1, true); len(found) != 1 || err != nil {
 		t.Errorf("a tick observes %v, %v; want the one whose deletion was undone", found, err)
@@ -162,8 +162,8 @@ func TestSaveOfAFormerLeaderWritesNothing(t *testing.T) {
 	try("another lock", postgres.Fence{Lock: "shard-1", Epoch: fence.Epoch})
 }
 
-// A write that is sent while the next leader takes over must not succeed between the update of the epoch and
-// its commit.
+// While the next leader takes over, its update of the epoch is not committed at first. A write that is sent then must
+// wait for the commit, and must fail.
 func TestSaveWaitsForATakeoverAndThenFails(t *testing.T) {
 	s := open(t)
 	lead(t, s)

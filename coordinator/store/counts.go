@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Counts are the numbers of workspaces that are not deleted, and of deleted ones that are not completely
-// removed yet: those count as DELETING.
+// Counts are numbers of workspaces. They include the workspaces that are not deleted, and deleted ones that are not
+// completely removed yet. The latter count as DELETING.
 type Counts struct {
 	// Phases, Operations, Waiting and Errors count by phase, by the operation in progress, by the reason of the
 	// wait and by the error.
@@ -99,13 +99,13 @@ func (s *Store) countKinds(ctx context.Context) ([]kindCount, error) {
 	return postgres.Select(ctx, s.DB, "counting workspaces", postgres.RowToStruct[kindCount], countSQL)
 }
 
-// Recount compares the counts with the workspaces, corrects them, and returns how many kinds were wrong. Counts
-// are wrong after changes without triggers, as while a backup is loaded. It reads all workspaces, so call it
+// Recount compares the counts with the workspaces, corrects them, and returns how many kinds were wrong. Counts become
+// wrong when rows change without triggers, for example while a backup is loaded. It reads all workspaces, so call it
 // rarely.
 func (s *Store) Recount(ctx context.Context) (wrong int64, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		// Two at a time would both add the difference. With the lock, the second one sees what the first has
-		// added.
+		// Without a lock, two concurrent calls would both add the difference. Because of the lock, the second call sees
+		// what the first one has added.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+exclusiveCounts+`)`); err != nil {
 			return err
 		}

@@ -81,8 +81,8 @@ func TestTheCountsAreWhatAFullCountSays(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					// Another transaction may have locked the same rows in another order: what the database
-					// aborts is rolled back.
+					// The other connection may have locked the same rows in another order. If PostgreSQL aborts this
+					// transaction because of that, roll it back.
 					for range 1 + random.IntN(3) {
 						if _, err = tx.Exec(t.Context(), randomChange(random, owner)); err != nil {
 							break
@@ -125,7 +125,8 @@ func TestTheCountsAreWhatAFullCountSays(t *testing.T) {
 	})
 }
 
-// TestWrongCountsArePutRight: exactly once, also by two processes at the same time, while others write.
+// TestWrongCountsArePutRight: wrong counts are corrected exactly once, even if two processes correct them at the same
+// time while others write.
 func TestWrongCountsArePutRight(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -151,8 +152,8 @@ func TestWrongCountsArePutRight(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// TestTheCensusReadsKindsAndNotWorkspaces: the rows of the counts also stay few, however many changes there
-// were.
+// TestTheCensusReadsKindsAndNotWorkspaces: counting reads one row per kind and no workspace. The number of these rows
+// stays small, however many changes there were.
 func TestTheCensusReadsKindsAndNotWorkspaces(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

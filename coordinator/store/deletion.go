@@ -9,9 +9,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// deleteSQL also accepts a workspace that is deleted already: the owner's as long as it can be undeleted, and
-// any for a viewer who sees all. Then it only gives up what the deletion keeps (@now). That does not change the
-// desired state, so an operation in progress does not matter. Owners can give up only what they deleted before.
+// deleteSQL also accepts a workspace that is already deleted. For its owner, this is possible as long as the workspace
+// can be undeleted; for a viewer who sees all, always. Then it only gives up what the deletion keeps (@now). That does
+// not change the desired state, so an operation in progress does not matter. Owners can give up only what they deleted
+// before.
 const deleteSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, operation, waiting, phase, desired_state, deleted_at, delete_now, revision FROM workspaces
@@ -38,10 +39,10 @@ WITH w AS (
 )
 SELECT outcome FROM decision`
 
-// Delete marks the workspace deleted and sets the desired state DELETED. With now it also gives up what the
-// deletion would keep for a time, even of a workspace that was deleted before; for an owner whose workspace was
-// not deleted yet the outcome is then [Forbidden]. It returns [ErrNotFound] like [Store.Update]; otherwise the
-// outcome is [Changed], [Busy], [Stale] or, with now, [Unchanged].
+// Delete marks the workspace deleted and sets the desired state DELETED. With now, it also gives up what the deletion
+// would keep for a time, even if the workspace was deleted before. If the viewer is the owner and the workspace was not
+// deleted before, the outcome is then [Forbidden]. It returns [ErrNotFound] like [Store.Update]; otherwise the outcome
+// is [Changed], [Busy], [Stale] or, with now, [Unchanged].
 func (s *Store) Delete(ctx context.Context, v Viewer, id workspace.ID, now bool) (Outcome, error) {
 	_, outcome, err := s.change(ctx, "deleting workspace "+string(id), false, id, deleteSQL, postgres.Args{
 		"id": string(id), "all": v.All, "user": postgres.NullText(v.UserID), "now": now, "cause": v.Through,
@@ -81,9 +82,9 @@ WITH w AS (
 SELECT outcome FROM decision`
 
 // Undelete undoes the deletion of a workspace, sets the desired state ARCHIVED, and returns the workspace
-// afterwards. The outcome is [Collected] when it is too late, [Busy], [Stale], or a limit for one that still
-// runs. It is [Unchanged] for a workspace that is not deleted. It returns [ErrNotFound] if v may not see the
-// workspace.
+// afterwards. The outcome is [Changed], [Collected] when it is too late, [Busy], [Stale], or, for a workspace that
+// still runs, a limit. It is [Unchanged] for a workspace that is not deleted. It returns [ErrNotFound] if v may not see
+// the workspace.
 func (s *Store) Undelete(ctx context.Context, v Viewer, id workspace.ID, l Limits) (
 	workspace.Workspace, Outcome, error) {
 	return s.change(ctx, "undeleting workspace "+string(id), true, id, undeleteSQL, postgres.Args{

@@ -54,7 +54,7 @@ func TestUndeleteIsPossibleUntilTheCollection(t *testing.T) {
 		exec(t, s, `DELETE FROM workspaces`)
 	}
 
-	// The one that still runs has lost its place to another workspace.
+	// A deleted workspace still runs, but another workspace has taken its place.
 	deleted := add(t, s, owner, `phase = 'RUNNING'`)
 	exec(t, s, `UPDATE workspaces SET `+deletedNow+` WHERE id = $1`, string(deleted.ID))
 	add(t, s, owner)
@@ -253,7 +253,8 @@ func TestUndeleteAndCollectionExcludeEachOther(t *testing.T) {
 	t.Logf("%d undeleted, %d collected", undeleted.Load(), collected.Load())
 }
 
-// Each of them waits for the row while the other one holds its lock, and then sees the other's write.
+// While an undeletion holds the row's lock, a collection waits for it, and vice versa. The one that waited then sees
+// what the other has written.
 func TestTheLaterOfUndeleteAndCollectionSeesTheOther(t *testing.T) {
 	s := open(t)
 	lead(t, s)

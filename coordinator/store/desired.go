@@ -16,8 +16,8 @@ import (
 )
 
 // This file, deletion.go and recovery.go hold every statement that writes desired_state and deleted_at. Only
-// package service calls them (SPEC 1, contract 3). Each records its change and the requester in the history, in
-// the same statement. Changes that people and programs request are also recorded in the audit (SPEC 13).
+// package service calls them (SPEC 1, contract 3). Each statement also records its change and the requester in the
+// history. Changes that people and programs request are also recorded in the audit (SPEC 13).
 
 // Outcome is what a statement that changes the desired state did, or why it did nothing.
 type Outcome string
@@ -139,7 +139,7 @@ const overtaken = `EXISTS (SELECT FROM workspace_history h WHERE h.workspace_id 
 const stale = `(revision <> ALL(@if_revision::bigint[])) IS TRUE`
 
 // updateSQL decides and writes in one statement. It locks the row before it decides, so the outcome is about
-// the row that it writes. Requesting RUNNING for a dozing workspace is a change and a use: it needs a place
+// the row that it writes. Requesting RUNNING for a dozing workspace is a change and a use: the workspace needs a place
 // again, and its container resumes.
 const updateSQL = `
 WITH w AS (
@@ -260,8 +260,8 @@ WITH written AS (
 SELECT FROM written`
 
 // ExpireStandby sets the desired state ARCHIVED if the workspace still meets the condition of
-// [Store.ExpiredStandby], and reports whether it did. False means that the workspace was opened or changed in
-// the meantime. The history names through as the cause, and why as the reason unless it is empty.
+// [Store.ExpiredStandby], and reports whether it did. It returns false if the workspace was opened or changed in the
+// meantime. The history names through as the cause, and why as the reason unless it is empty.
 func (s *Store) ExpireStandby(ctx context.Context, id workspace.ID, ttl time.Duration, through audit.Through, why string) (
 	bool, error) {
 	n, err := s.Exec(ctx, "expiring workspace "+string(id), expireStandbySQL, postgres.Args{

@@ -10,8 +10,8 @@ import (
 )
 
 // dozeSQL lets a workspace doze if nothing changed since the decision. Only the leader runs it, for one workspace after
-// the other, so no other statement adds dozing workspaces, except the last one of the previous leader: then there is
-// one dozing workspace too many.
+// the other. So no other statement adds dozing workspaces at the same time. The only exception is the previous leader's
+// last statement; because of it, one workspace too many may doze.
 const dozeSQL = `
 WITH written AS (
 	UPDATE workspaces w SET doze_at = now()
@@ -27,7 +27,7 @@ WITH written AS (
 SELECT FROM written`
 
 // Doze lets the workspace doze if it still runs, was not used after unusedSince, and is neither busy nor kept
-// awake. It reports whether it did; it does not if that would exceed the limits.
+// awake. It reports whether it did. If one more dozing workspace would exceed the limits, it does nothing.
 func (s *Store) Doze(ctx context.Context, id workspace.ID, unusedSince time.Time, l DozingLimits) (bool, error) {
 	n, err := s.Exec(ctx, fmt.Sprintf("letting workspace %s doze", id), dozeSQL, postgres.Args{
 		"id": string(id), "unused_since": unusedSince, "per_user": l.PerUser, "global": l.Global,
@@ -41,8 +41,8 @@ const unmade = `doze_at < now() - @limit::interval AND NOT ` + frozen
 // unmadeWhy is the history's reason for ending a doze whose container was never frozen.
 const unmadeWhy = "its container could not be frozen"
 
-// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen: the engine
-// cannot freeze them, or the containers are not suitable. It returns the ids of the workspaces.
+// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen: either the
+// engine cannot freeze containers, or these containers are not suitable. It returns the ids of the workspaces.
 func (s *Store) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
 	return s.ids(ctx, "ending the dozes that were not made", `
 		WITH written AS (

@@ -72,9 +72,9 @@ func froze(t *testing.T, s *Store, id workspace.ID) {
 	exec(t, s, `UPDATE workspaces SET conditions = '{"infra.dozing": {"status": "True"}}' WHERE id = $1`, string(id))
 }
 
-// TestOnlyWhatIsFrozenGivesItsPlaceAway: a workspace that should doze may not be frozen yet, or never will be.
-// A frozen one takes no place while it is put to sleep either. A use that is reported late takes none: the
-// workspace goes to sleep.
+// TestOnlyWhatIsFrozenGivesItsPlaceAway: a workspace that should doze keeps its place until it is frozen, which may
+// never happen. A frozen workspace holds no place, not even while it is put to sleep. A use that is reported late takes
+// no place: the workspace goes to sleep.
 func TestOnlyWhatIsFrozenGivesItsPlaceAway(t *testing.T) {
 	s := open(t)
 	w := idle(t, s, addUser(t, s))
@@ -230,7 +230,7 @@ func TestAskingForOneThatDozes(t *testing.T) {
 }
 
 // TestLongestDozing: the longest dozing come first; workspaces whose sleep would free no memory are left out.
-// Those on their way to STANDBY will free memory, too, until they wait for something.
+// Workspaces on their way to STANDBY count as freeing memory, too, unless they wait for something.
 func TestLongestDozing(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -303,8 +303,8 @@ func TestAWriterSaysWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestWhoEndsADoze: a person's input that ends a doze is recorded as such, whether the person asks for it or
-// the use is written a moment later.
+// TestWhoEndsADoze: if a person's input ends a doze, the history records that it was input. This is so whether the
+// person requests the workspace or the use is written a moment later.
 func TestWhoEndsADoze(t *testing.T) {
 	s := open(t)
 	for name, c := range map[string]struct{ asked, input, want bool }{

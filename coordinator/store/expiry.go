@@ -31,11 +31,11 @@ func usedArgs(ages, inputs map[workspace.ID]time.Duration) []any {
 	return []any{ids, seconds, input}
 }
 
-// TouchLastAccess moves last_access_at forward to the given ages, never back, and never beyond the present. The
-// database subtracts them from its own time, so that no other machine's clock matters. Differences below a
-// second are ignored: an age is reported repeatedly for some minutes, and must not rewrite the row each time.
-// Unknown and deleted workspaces are ignored. last_input_at moves to the ages of the last input in the same
-// way. A use ends a doze; a workspace that has given up its place then goes to STANDBY: see [Limited].
+// TouchLastAccess moves last_access_at forward to the times that are the given ages ago. It never moves it back or
+// beyond the present. PostgreSQL subtracts the ages from its own time, so that no other machine's clock matters.
+// Differences below a second are ignored: an age is reported repeatedly for some minutes, and must not rewrite the row
+// each time. Unknown and deleted workspaces are ignored. last_input_at moves in the same way, by the ages in inputs. A
+// use ends a doze; a workspace that has given up its place then goes to STANDBY: see [Limited].
 func (s *Store) TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error {
 	if len(ages) == 0 {
 		return nil

@@ -27,7 +27,7 @@ const (
 	// deletion would keep.
 	KindDeleted   TransitionKind = "deleted"
 	KindUndeleted TransitionKind = "undeleted"
-	// KindRecovered: Old is the reason of the error, New the choice, Message the key of the chosen archive.
+	// KindRecovered: Old is the reason for the error, New is the choice, and Message is the key of the chosen archive.
 	KindRecovered TransitionKind = "recovered"
 	// KindCollected: the garbage collector began to delete the archives.
 	KindCollected TransitionKind = "collected"

@@ -26,8 +26,8 @@ UNION ALL
 LIMIT @limit`
 
 // UnmeasuredHomes returns at most limit workspaces of a shard whose homes need measuring: those that have been
-// running for at least settled and whose last measurement is older than age. With asleep, it also returns those
-// that have been asleep for at least settled and were not measured since they fell asleep.
+// running for at least settled and whose last measurement is older than age. With asleep, it also returns workspaces
+// that have been asleep for at least settled and have not been measured since they fell asleep.
 func (s *Store) UnmeasuredHomes(ctx context.Context, shard, shards int, settled, age time.Duration, asleep bool,
 	limit int,
 ) ([]workspace.ID, error) {
@@ -76,8 +76,8 @@ func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error)
 // Leaving describes the homes that are being moved from the disk to archives.
 type Leaving struct {
 	// Workspaces counts those in STANDBY and on their way to an archive, and Bytes is the size of their homes as far as
-	// it is known. Failed archivings do not count. Those that wait for the object store do count, because other
-	// workspaces would only wait for it, too.
+	// it is known. Failed archivings do not count. Archivings that wait for the object store do count: archiving other
+	// workspaces instead would not help, because they would wait for it, too.
 	Workspaces int
 	Bytes      int64
 }

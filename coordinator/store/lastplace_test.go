@@ -95,8 +95,8 @@ func TestTheLastPlaceIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestWithoutAPlaceItSleeps: every end of a doze beyond the limits puts the workspace to sleep, and the
-// history records it once.
+// TestWithoutAPlaceItSleeps: however a doze ends, a workspace that then has no place is put to sleep, and the history
+// records this once.
 func TestWithoutAPlaceItSleeps(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -132,8 +132,8 @@ func TestWithoutAPlaceItSleeps(t *testing.T) {
 	}
 }
 
-// TestAUseWhileTheContainerIsFrozenTakesThePlaceBack: a used workspace resumes, even if the controller observes
-// its frozen container after the write of its use has begun.
+// TestAUseWhileTheContainerIsFrozenTakesThePlaceBack: a workspace that was used resumes. This is so even if the
+// controller observes its frozen container after the statement that writes the use has begun.
 func TestAUseWhileTheContainerIsFrozenTakesThePlaceBack(t *testing.T) {
 	for name, end := range map[string]func(l Limited, ages map[workspace.ID]time.Duration) error{
 		"a late use": func(l Limited, ages map[workspace.ID]time.Duration) error {

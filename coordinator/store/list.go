@@ -27,10 +27,11 @@ const (
 
 // kind is a type of values that lists are sorted by.
 type kind struct {
-	// key returns the SQL for an expression's value as text, and value the SQL for the value of the text @key.
+	// key returns the SQL that converts an expression's value to text. value is the SQL that converts the text @key
+	// back to a value.
 	key   func(expression string) string
 	value string
-	// takes reports whether a text, possibly from outside, is the text of a value of this kind.
+	// takes reports whether a text is the text of a value of this kind. The text may come from outside.
 	takes func(key string) bool
 }
 

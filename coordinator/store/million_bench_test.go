@@ -164,7 +164,8 @@ func scans(b *testing.B, s *store.Store, st statement) (tables []string) {
 // operation is a query or a change that the product makes.
 type operation struct {
 	name string
-	// whole is the reason why the operation may read every row of a large table; if empty, it may not.
+	// whole is the reason why the operation may read every row of a large table. If it is empty, the operation may not
+	// do so.
 	whole string
 	do    func(ctx context.Context) (rows int, err error)
 }

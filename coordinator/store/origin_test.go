@@ -10,8 +10,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheOriginOfADesiredState: the origin stays until the desired state is reached or another one is requested, by
-// this release or by an older one that does not know origins. Writing the origin gives the row no revision of its own.
+// TestTheOriginOfADesiredState: the origin stays until the desired state is reached or another state is requested. The
+// later request may come from this release, or from an older release that does not know origins. Writing the origin
+// gives the row no revision of its own.
 func TestTheOriginOfADesiredState(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)
@@ -68,8 +69,8 @@ func TestTheOriginOfADesiredState(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedForNamesItsRequest: every request for an operation is recorded as its origin until the
-// workspace reaches the requested state.
+// TestWhatIsAskedForNamesItsRequest: whatever a request starts, the row names that request as the origin until the
+// workspace has reached the requested state.
 func TestWhatIsAskedForNamesItsRequest(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

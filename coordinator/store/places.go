@@ -28,8 +28,8 @@ const (
 	ownWorkspaces = `COALESCE((SELECT max_workspaces FROM users u WHERE u.id = w.owner_user_id), @workspaces::int)`
 )
 
-// overLimit are the branches of a CASE that name the limit, the user's or @global, that one more running
-// workspace of w.owner_user_id would exceed. It must run after runningLockSQL and in a statement of its own.
+// overLimit are branches of a CASE. They name the limit (the user's, or @global) that one more running workspace of
+// w.owner_user_id would exceed. It must run after runningLockSQL and in a statement of its own.
 const overLimit = `
 		WHEN ` + ownRunning + ` > 0 AND ` + ownRunning + ` <=
 			(SELECT count(*) FROM workspaces c WHERE c.counted AND c.owner_user_id = w.owner_user_id) THEN 'user_limit'
@@ -39,7 +39,8 @@ const overLimit = `
 // overLimit.
 const hasRoom = `CASE` + overLimit + ` ELSE 'none' END = 'none'`
 
-// endDozeSQL ends the doze of a workspace: it resumes with its own place or a free one, otherwise it sleeps.
+// endDozeSQL ends the doze of a workspace. If the workspace still has its place, or if a place is free, it resumes;
+// otherwise it goes to sleep.
 const endDozeSQL = `
 WITH w AS (
 	SELECT id, owner_user_id, counted FROM workspaces WHERE id = @id AND doze_at IS NOT NULL FOR UPDATE
@@ -117,7 +118,7 @@ func (s Limited) Save(ctx context.Context, f postgres.Fence, prev, next workspac
 	return s.save(ctx, f, prev, next, archived, &l)
 }
 
-// needsPlace reports whether next should run although prev may hold no place.
+// needsPlace reports whether the workspace should run after the write although it may have held no place before.
 func needsPlace(prev, next workspace.Workspace) bool {
 	failed := func(w workspace.Workspace) bool { return w.Phase == workspace.PhaseError && w.ErrorReason != "" }
 	return next.DesiredState == workspace.DesiredRunning && !next.Deleted() && (failed(prev) && !failed(next) ||
@@ -129,7 +130,8 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 	if len(ages) == 0 {
 		return nil
 	}
-	// This includes workspaces that still hold their places: they may give them up before the use is written.
+	// The ids include workspaces that still hold their places, because they may give these up before the use is
+	// written.
 	ids, err := s.ids(ctx, "reading which workspaces were used before they dozed",
 		`SELECT id FROM (`+usedSQL+`) AS used WHERE doze_at IS NOT NULL`, usedArgs(ages, inputs)...)
 	if err == nil {
@@ -143,7 +145,8 @@ func (s Limited) TouchLastAccess(ctx context.Context, ages, inputs map[workspace
 
 // EndUnmadeDozes is [Store.EndUnmadeDozes].
 func (s Limited) EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error) {
-	// Their containers were thawed from outside, and the engine does not freeze them again.
+	// These workspaces hold no place: their containers were frozen, then thawed from outside, and the engine does not
+	// freeze them again.
 	ids, err := s.ids(ctx, "reading the dozes that are not made", `SELECT id FROM workspaces WHERE `+unmade+` AND NOT counted`,
 		postgres.Args{"limit": limit})
 	if err == nil {

@@ -84,9 +84,9 @@ var (
 // maxArgs is how many bytes of two command lines are compared.
 const maxArgs = 4000
 
-// comparableArgs returns a command line in a form in which the line as seen by two tools can be compared. The tools
-// that show processes replace control characters and unknown letters with a blank or a question mark, and moby merges
-// successive blanks.
+// comparableArgs returns a command line in a form that can be compared even if two tools show the line differently. The
+// tools that show processes replace control characters and unknown letters with a blank or a question mark, and moby
+// merges successive blanks.
 func comparableArgs(args string) string {
 	fields := strings.FieldsFunc(args, func(r rune) bool { return r <= ' ' || r > '~' || r == '?' })
 	args = strings.Join(fields, " ")

@@ -22,7 +22,7 @@ type Store struct {
 // New returns the queries on a database.
 func New(db *postgres.DB) *Store { return &Store{DB: db, pool: db.Pool()} }
 
-// ErrPeopleOnly refuses a change that an access token requests, but that only a signed-in person may make (SPEC 11).
+// ErrPeopleOnly means that an access token has requested a change that only a signed-in person may make (SPEC 11).
 var ErrPeopleOnly = errors.New("access tokens may not do this")
 
 // PeopleOnly returns [ErrPeopleOnly] if an access token requests the change in ctx. Every method that changes

@@ -19,8 +19,8 @@ func (s *Store) UserByIdentity(ctx context.Context, issuer, subject string) (Use
 		WHERE id = (SELECT user_id FROM user_identities WHERE issuer = $1 AND subject = $2)`, issuer, subject)
 }
 
-// AddIdentity adds a user without a password for an identity, or returns the identity's user if it got one
-// meanwhile. It returns [ErrNotFound] when the name is taken.
+// AddIdentity adds a user without a password for an identity. If the identity has got a user meanwhile, it returns that
+// user. It returns [ErrNotFound] when the name is taken.
 func (s *Store) AddIdentity(ctx context.Context, issuer, subject, username, role string) (User, error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return User{}, err

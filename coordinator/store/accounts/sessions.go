@@ -91,14 +91,14 @@ func (s *Store) EndSession(ctx context.Context, token TokenHash) error {
 	return err
 }
 
-// signedOut records in the audit that main sessions of users, the rows of ended, have ended.
+// signedOut records in the audit that users' main sessions have ended. The sessions are the rows of ended.
 const signedOut = audit.OfUsers + `'user.sign_out', jsonb_build_object('sessions', sessions)
 	FROM (SELECT u.id, u.username, count(*) AS sessions FROM ended JOIN users u ON u.id = ended.user_id GROUP BY u.id) AS of`
 
-// AddTicket adds a ticket with which the owner of the main session token can start a session at the workspace's
-// own host. The ticket works once, within ttl, in the browser with that secret. AddTicket returns [ErrNotFound]
-// if the session has ended, or if the workspace is deleted or not the user's own. It also removes some expired
-// tickets.
+// AddTicket adds a ticket for the owner of the main session with that token. With the ticket, the owner can start a
+// session at the workspace's own host. The ticket works once, within ttl, in the browser with that secret. AddTicket
+// returns [ErrNotFound] if the session has ended, or if the workspace is deleted or not the user's own. It also removes
+// some expired tickets.
 func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 	ticket, browser TokenHash, ttl time.Duration,
 ) error {
@@ -123,8 +123,8 @@ func (s *Store) AddTicket(ctx context.Context, token TokenHash, id workspace.ID,
 }
 
 // RedeemTicket uses up the ticket and starts a session, with the given token, for the ticket's workspace. It returns
-// [ErrNotFound] if id is another workspace, if browser is the hash of another secret, or if the ticket has expired;
-// that, too, uses up the ticket. The session ends with its parent session, at the latest when that expires.
+// [ErrNotFound] if id is another workspace, if browser is the hash of another secret, or if the ticket has expired. In
+// these cases the ticket is used up as well. The session ends with its parent session, at the latest when that expires.
 func (s *Store) RedeemTicket(ctx context.Context, ticket, browser TokenHash, id workspace.ID, token TokenHash) (
 	Session, error) {
 	if err := PeopleOnly(ctx); err != nil {
@@ -158,7 +158,7 @@ func (s *Store) session(ctx context.Context, doing, sql string, args ...any) (Se
 	return v, err
 }
 
-// gone reports whether err is due to a session that ended while another row that depends on it was being added.
+// gone reports whether err means that a session ended while a row that depends on it was being added.
 func gone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23503" // foreign_key_violation

@@ -43,8 +43,8 @@ func (s *Store) SessionsOf(ctx context.Context, userID string) ([]OpenSession, e
 		ORDER BY last_used_at DESC, id`, userID)
 }
 
-// EndSessionsOf ends the user's main session id, or with an empty id all but keep, and returns the ids of the
-// ended ones. Access tokens stay.
+// EndSessionsOf ends the user's main session with that id, or, if id is empty, all the user's main sessions except
+// keep. It returns the ids of the sessions that it has ended. Access tokens stay.
 func (s *Store) EndSessionsOf(ctx context.Context, userID, id, keep string) ([]string, error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ type SignInCounter struct {
 	// Account is a hash of the account that the counter belongs to, by which [Store.Unlock] finds it; zero for
 	// none.
 	Account [32]byte
-	// Free is the number of failures after which each further one blocks. 0: failures are counted but never
-	// block.
+	// Free is how many failures have no effect. Each further failure blocks sign-ins for a time. If Free is 0, failures
+	// are counted but never block.
 	Free int
 	// Cleared means that taking back a sign-in resets the count to 0. Otherwise the count loses only what that
 	// sign-in has added.
@@ -94,8 +94,8 @@ type SignInBlocks struct{ First, Longest, Forget time.Duration }
 // errBlocked ends the transaction of a sign-in that must not be counted.
 var errBlocked = errors.New("blocked")
 
-// CountSignIn adds a failure to every counter. If one of the counters blocks, it adds nothing and returns for
-// how long. Failures are those of the counters that never block. It also removes some old rows.
+// CountSignIn adds a failure to every counter. If one of the counters blocks sign-ins now, it adds nothing and returns
+// how long the block will last. Failures are those of the counters that never block. It also removes some old rows.
 func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b SignInBlocks) (
 	wait time.Duration, failures int, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

@@ -114,7 +114,7 @@ func (c UserChange) onlyLimits() bool {
 	return c.PasswordHash == nil && c.Role == nil && c.Disabled == nil && !c.SignOut
 }
 
-// actions returns the actions of the audit's entries about the change, one for each entry.
+// actions returns the actions under which the audit records the change; there is one entry for each action.
 func (c UserChange) actions() (of []audit.Action) {
 	for _, a := range [...]struct {
 		asked  bool
@@ -149,9 +149,9 @@ func (c UserChange) details() map[string]any {
 // ErrLastAdministrator refuses to disable or demote the only enabled administrator.
 var ErrLastAdministrator = errors.New("the last administrator")
 
-// lockUserSQL locks the user's row in a statement of its own, so that the next one sees a session that AddSession was
-// starting at the time. With @demotes it also locks the rows of all administrators, in a fixed order: of two concurrent
-// changes, the second one sees the result of the first.
+// lockUserSQL locks the user's row in a statement of its own. So the next statement sees a session that AddSession was
+// adding while lockUserSQL waited for the lock. With @demotes it also locks the rows of all administrators, in a fixed
+// order. So of two concurrent changes, the second one sees the result of the first.
 const lockUserSQL = `
 SELECT id FROM users WHERE id = @id OR @demotes AND role = 'admin' AND disabled_at IS NULL
 ORDER BY id FOR UPDATE`

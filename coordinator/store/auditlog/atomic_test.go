@@ -117,7 +117,7 @@ type change struct {
 	action audit.Action
 	// details are the details of the entry as JSON, "" for any.
 	details string
-	// again means that repeating the request counts as a new change instead of none.
+	// again means that repeating the request makes another change. Otherwise the repeated request changes nothing.
 	again bool
 }
 
@@ -242,7 +242,7 @@ func (c *changes) all() []change {
 	}
 }
 
-// elsewhere are the actions that do not change the database, or that a migration records.
+// elsewhere are the actions that this test leaves out: they do not change the database, or a migration records them.
 var elsewhere = []audit.Action{
 	audit.WorkspaceExec, audit.SystemCollect, audit.SystemOrphans, audit.SystemEgress, audit.SystemThaw, audit.SystemMigrate, audit.APIRequest,
 }
@@ -260,8 +260,8 @@ func (c *changes) fingerprint() string {
 		(SELECT COALESCE(string_agg(t::text, '' ORDER BY id), '') FROM audit_log t))`)
 }
 
-// crashes end the session's server process, as a crash does: one right before an entry is written, the other between
-// that and the commit.
+// crashes end the session's server process, as a crash does. One does so right before the entry is written, the other
+// between the writing of the entry and the commit.
 var crashes = []struct{ name, trigger string }{
 	{"before the entry", `CREATE TRIGGER crash BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION crash()`},
 	{"before the commit", `CREATE CONSTRAINT TRIGGER crash AFTER INSERT ON audit_log DEFERRABLE INITIALLY DEFERRED

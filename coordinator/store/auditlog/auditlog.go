@@ -1,6 +1,6 @@
 // Package auditlog reads the audit (SPEC 13), deletes old entries, and writes the entries that accompany no
-// change of the database. Code that makes a change must not use it: the statement of the change writes its
-// entry itself (package audit).
+// change of the database. Code that changes the database must not use this package: the statement that makes the change
+// writes the entry, too (package audit).
 package auditlog
 
 import (

@@ -114,7 +114,8 @@ func TestEntriesOfOneTransactionAreOnPagesOnce(t *testing.T) {
 	}
 }
 
-// TestEveryListReadsAnIndexToTheLimit: in a table of many rows no list sorts, or reads much more than its page.
+// TestEveryListReadsAnIndexToTheLimit: even if the table has many rows, no list sorts rows or reads many more than its
+// page needs.
 func TestEveryListReadsAnIndexToTheLimit(t *testing.T) {
 	c := newChanges(t)
 	c.exec(`INSERT INTO audit_log (at, action, actor, user_id, workspace_id) SELECT now() - make_interval(secs => i),
@@ -201,7 +202,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	for range auditlog.RefusalsAtOnce + 50 {
 		c.log.Refused(t.Context(), auditlog.Refusal{Action: audit.UserSignIn, Why: "bad-credentials"})
 	}
-	// One more may be written for each ten seconds since the start.
+	// In addition, one refusal may be written for every ten seconds since the start.
 	got, _ := c.list(auditlog.Filter{}, 1000, nil)
 	if n := len(got); n < auditlog.RefusalsAtOnce || n > auditlog.RefusalsAtOnce+10 {
 		t.Errorf("%d refusals are written", n)

@@ -72,7 +72,7 @@ func (l *Log) Refused(ctx context.Context, r Refusal) {
 	l.refusals.outage.Report(ctx, err)
 }
 
-// take reports whether one more may be written, and how many were left out before it.
+// take reports whether one more refusal may be written, and how many were left out since the last one that was written.
 func (r *refusals) take() (leftOut int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
