@@ -28,8 +28,8 @@ const (
 
 // ThawAll ends all dozes, and thaws the containers of the workspaces that keep running (SPEC 3). A workspace for which
 // no running place is free goes to sleep without being thawed. It returns how many workspaces dozed, and an error for
-// each container that could not be thawed. No process needs to lead: an older release, which does not know about
-// dozing, may come next.
+// each container that could not be thawed. It needs no leader: the next process may be of an older release, which does
+// not know about dozing.
 func ThawAll(ctx context.Context, s store.Limited, f backend.Freezer) (dozed int, err error) {
 	found, err := s.Frozen(ctx)
 	if err != nil {
@@ -46,7 +46,8 @@ func ThawAll(ctx context.Context, s store.Limited, f backend.Freezer) (dozed int
 	return dozed, Thaw(ctx, s.Store, f, "")
 }
 
-// Thaw thaws the container of a workspace that does not doze any more, or of all of them if id is empty.
+// Thaw thaws the container of a workspace that does not doze any more, or the containers of all such workspaces if id
+// is empty.
 func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.ID) error {
 	ids, err := s.ToThaw(ctx, id)
 	if err != nil || f == nil {

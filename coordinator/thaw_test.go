@@ -53,8 +53,8 @@ func leaderless(t *testing.T, database string) *pgxpool.Pool {
 }
 
 // TestAStopEndsDozesUnlessAnotherProcessSupportsThem: an ordinary stop thaws exactly the frozen containers of
-// workspaces that should run. A process of a release from before dozing, a killed one and a late one do not
-// support dozing.
+// workspaces that should run. Dozing is not supported by a process of a release from before dozing, by a killed
+// process, or by a late one.
 func TestAStopEndsDozesUnlessAnotherProcessSupportsThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		writer string // another process
@@ -147,7 +147,8 @@ func TestAStopLeavesRunningWhatHasAPlace(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatStopTheLaterOneEndsDozes, in whichever order they stop, and even if they stop at the same time.
+// TestOfTwoThatStopTheLaterOneEndsDozes: the order in which the two processes stop does not matter, and they may even
+// stop at the same time.
 func TestOfTwoThatStopTheLaterOneEndsDozes(t *testing.T) {
 	t.Parallel()
 	database := devenv.PostgreSQL(t)

@@ -23,11 +23,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestUpgradeBesideAnOlderProcess: a process of each older release leads when one of this release starts beside
-// it. According to the schema's requirements (SPEC 12.14), either the older process continues to lead, or from
-// then on it only serves requests, even after its restart and while it is the only process. Its restart is also
-// the way back from an upgrade. There is no engine, so phases are not observed; waiting for an engine is not an
-// error.
+// TestUpgradeBesideAnOlderProcess: while a process of an older release leads, a process of this release starts beside
+// it. This is tried for each older release. According to the schema's requirements (SPEC 12.14), either the older
+// process continues to lead, or from then on it only serves requests, even after its restart and while it is the only
+// process. Its restart is also the way back from an upgrade. There is no engine, so phases are not observed; waiting
+// for an engine is not an error.
 func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	for _, past := range release.All {
 		t.Run(past.String(), func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestUpgradeBesideAnOlderProcess(t *testing.T) {
 	}
 }
 
-// mayLead reports whether the schema, which is up to date, lets a release lead. The last release must be allowed to: a
-// change that would prevent that waits for the release after this one (CONTRIBUTING).
+// mayLead reports whether the up-to-date schema lets a release lead. It must let the last release lead: a change that
+// would prevent that waits for the release after this one (CONTRIBUTING).
 func mayLead(t testing.TB, pool *pgxpool.Pool, past release.Past) bool {
 	t.Helper()
 	lead := postgrestest.Value[int](t, pool, `SELECT lead FROM schema_requirements`)
@@ -190,7 +190,7 @@ func awaitLeader(t testing.TB, pool *pgxpool.Pool, node string) {
 	})
 }
 
-// startNew starts a process of this release, whose sessions have its name.
+// startNew starts a process of this release; the argument node names it and its database sessions.
 func startNew(t testing.TB, o Options, node string) *process {
 	t.Helper()
 	o.NodeID = node

@@ -24,7 +24,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// neighbours are the workspaces of some users, who would always exceed the limits if nothing enforced them.
+// neighbours are the workspaces of some users. Without enforcement, these users would always exceed the limits.
 type neighbours struct {
 	limits Limits
 	fence  postgres.Fence
@@ -49,12 +49,14 @@ func (p process) any() workspace.ID {
 // viewer is an administrator: every process may change every workspace.
 func (p process) viewer() Viewer { return Viewer{All: true, Through: "api"} }
 
-// knowsLimits tosses a coin: older releases and writers that bypass the service layer know no limits.
+// knowsLimits reports, at random, whether the writer knows the limits: older releases and writers that bypass the
+// service layer do not.
 func (p process) knowsLimits() bool { return p.random.IntN(2) == 0 }
 
 func choose[T any](p process, all ...T) T { return all[p.random.IntN(len(all))] }
 
-// moves has every statement that writes a column on which a workspace's place depends, keyed by its name in the source.
+// moves holds every statement that writes a column on which a workspace's place depends. Its keys are the names of the
+// statements in the source.
 var moves = map[string]func(ctx context.Context, p process) error{
 	"updateSQL": func(ctx context.Context, p process) error {
 		desired := choose(p, workspace.DesiredRunning, workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived)
@@ -198,7 +200,8 @@ func reopen(t *testing.T, s *Store) *Store {
 // TestNothingTakesAPlaceBeyondTheLimits: two processes make random writes at the same time.
 func TestNothingTakesAPlaceBeyondTheLimits(t *testing.T) {
 	names := slices.Sorted(maps.Keys(moves))
-	// Statements that lead to a doze without a place are chosen more often; otherwise few sequences would get that far.
+	// Statements that can lead to a doze without a place are chosen more often; otherwise few sequences would reach
+	// one.
 	likely := append(slices.Repeat([]string{"dozeSQL", "saveSQL", "saveSQL", "updateSQL"}, 6), names...)
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		s := open(t)
@@ -248,8 +251,7 @@ func (c *neighbours) wrong(t *testing.T, s *Store) string {
 		c.limits.PerUser, c.limits.Global)
 }
 
-// TestEveryStatementThatMovesAPlaceIsTried: only the statements in moves write a column on which a place
-// depends.
+// TestEveryStatementThatMovesAPlaceIsTried: no statement outside moves writes a column on which a place depends.
 func TestEveryStatementThatMovesAPlaceIsTried(t *testing.T) {
 	write := regexp.MustCompile(`(?s)(?:UPDATE workspaces(?: w)?\s+SET|INSERT INTO workspaces\s*\()(.*?)(?:\bFROM\b|\bWHERE\b|\bRETURNING\b|\bSELECT\b|$)`)
 	column := regexp.MustCompile(`\b(phase|operation|desired_state|deleted_at|doze_at|counted|conditions|error_reason|last_access_at|keep_awake_until)\b *[=,)]`)

@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Get returns one workspace. Its owner does not see a deleted one, unless v.Deleted is set; a viewer with All
-// does.
+// Get returns one workspace. The owner sees a deleted workspace only if v.Deleted is set; a viewer with All always sees
+// it.
 func (s *Store) Get(ctx context.Context, v Viewer, id workspace.ID) (workspace.Workspace, error) {
 	return postgres.SelectOne(ctx, s.DB, "reading workspace "+string(id), scanWorkspace, `
 		SELECT `+workspaceColumns+` FROM workspaces
@@ -27,11 +27,11 @@ func (s *Store) Running(ctx context.Context, ownerID string) ([]workspace.Worksp
 
 // Protection is what the garbage collector must know about a workspace (SPEC 7).
 type Protection struct {
-	// Deleted means that nothing is protected once the deletion cannot be undone. It takes precedence over Unhealthy,
-	// which protects everything. As long as the deletion can be undone, Unhealthy also protects a deleted workspace. A
-	// workspace is Unhealthy if policy.healthy is False, if the phase is ERROR, or while a recovery or a revert is
-	// pending, whichever archive that concerns. It is also Unhealthy if the current archive is damaged or may be: an
-	// older one may be the best that is left.
+	// Deleted means that the workspace was deleted: once the deletion cannot be undone, nothing is protected. It takes
+	// precedence over Unhealthy, which protects everything. As long as the deletion can be undone, Unhealthy also
+	// protects a deleted workspace. A workspace is Unhealthy if policy.healthy is False, if the phase is ERROR, or
+	// while a recovery or a revert is pending, whichever archive that concerns. It is also Unhealthy if the current
+	// archive is damaged or may be: an older one may be the best that is left.
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making one.
 	ArchiveKey, ArchiveOpID string
@@ -45,14 +45,14 @@ type Protection struct {
 	// CollectedAt is set once the deletion cannot be undone any more; only then may a deleted workspace's
 	// archives be deleted.
 	CollectedAt time.Time
-	// DeletedFor is how long ago the deletion was, by the clock of the database. DeleteNow means that nothing
-	// is kept for an undeletion.
+	// DeletedFor is how long ago the workspace was deleted, by the database's clock. DeleteNow means that nothing is
+	// kept for an undeletion.
 	DeletedFor time.Duration
 	DeleteNow  bool
 }
 
-// Undeletable returns how much longer the archives of a deleted workspace stay so that its deletion can be undone. It
-// returns zero for any other workspace, and once the archives may be deleted.
+// Undeletable returns for how much longer the archives of a deleted workspace are kept so that its deletion can be
+// undone. It returns zero for any other workspace, and once the archives may be deleted.
 func (p *Protection) Undeletable(window time.Duration) time.Duration {
 	if !p.Deleted || p.DeleteNow || !p.CollectedAt.IsZero() || p.Phase == workspace.PhaseDeleted {
 		return 0
@@ -92,8 +92,8 @@ func (s *Store) Protection(ctx context.Context, ids []workspace.ID) (map[workspa
 	return out, nil
 }
 
-// CountWorkspaces counts all rows, deleted ones included. An empty table next to a full bucket is the wrong
-// database (SPEC 7).
+// CountWorkspaces counts all rows, deleted ones included. If the table is empty but the bucket is full, this is the
+// wrong database (SPEC 7).
 func (s *Store) CountWorkspaces(ctx context.Context) (int64, error) {
 	return postgres.SelectOne(ctx, s.DB, "counting workspaces", pgx.RowTo[int64], `SELECT count(*) FROM workspaces`)
 }

@@ -171,7 +171,7 @@ func TestProtection(t *testing.T) {
 	failed := add(t, s, owner, `phase = 'ERROR'`, `error_reason = 'DataLost'`, `error_message = 'gone'`)
 	sick := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "False"}}'`)
 	well := add(t, s, owner, `conditions = '{"policy.healthy": {"status": "True"}}'`, `endpoint = 'h:1'`, `phase = 'RUNNING'`, `last_access_at = now()`)
-	// One workspace's recovery has not been carried out yet, the other's has.
+	// The recovery of one workspace is still pending; that of the other has been carried out.
 	recovering := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "1"}'`)
 	recovered := add(t, s, owner, `recovery = '{"id": "2", "choice": "archive", "key": "k"}'`, `home_ctx = '{"recovery_id": "2"}'`)
 	deleted := add(t, s, owner, `deleted_at = now()`, `desired_state = 'DELETED'`, `phase = 'DELETED'`, `collected_at = now()`, `delete_now = true`)

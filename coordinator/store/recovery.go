@@ -11,8 +11,8 @@ import (
 )
 
 // recoverSQL clears an error only if its reason is still @reason, on which the decision was based. If a limit is
-// reached, the workspace is recovered all the same, but should not run. A workspace that is in use in a conflict
-// (workspace.Workspace.InUseInConflict) already has its place.
+// reached, the workspace is still recovered, but its desired state does not stay RUNNING. A workspace that is in use in
+// a conflict (workspace.Workspace.InUseInConflict) already has its place.
 const recoverSQL = `
 WITH w AS (
 	SELECT id, name, owner_user_id, desired_state, phase, @reason::text AS error_reason FROM workspaces
@@ -65,8 +65,8 @@ func (s *Store) Recover(ctx context.Context, v Viewer, id workspace.ID, from wor
 const failedSQL = `SELECT id FROM workspaces
 	WHERE phase = 'ERROR' AND error_reason = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3`
 
-// Failed returns at most limit workspaces that are not deleted and whose phase is ERROR for that reason. It returns
-// those whose ids follow the id after, in order; an empty after starts at the beginning.
+// Failed returns at most limit workspaces that are not deleted and whose phase is ERROR for that reason. It returns, in
+// the order of their ids, those that follow the id after; an empty after starts at the beginning.
 func (s *Store) Failed(ctx context.Context, reason workspace.ErrorReason, after workspace.ID, limit int) (
 	[]workspace.ID, error) {
 	return s.ids(ctx, "reading workspaces in ERROR", failedSQL, string(reason), string(cmp.Or(after, noID)), limit)

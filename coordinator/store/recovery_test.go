@@ -49,7 +49,7 @@ func TestRecoverClearsTheErrorThatWasJudgedAndNoOther(t *testing.T) {
 	}
 }
 
-// A workspace in ERROR holds no place. From its recovery on it holds one, or it should not run.
+// A workspace in ERROR holds no place. Once it is recovered, it either holds one or should not run.
 func TestARecoveryNeverExceedsTheLimits(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

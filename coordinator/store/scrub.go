@@ -14,11 +14,11 @@ const ofWorkspace = `EXISTS (SELECT FROM workspaces w WHERE w.id = a.workspace_i
 // Scrub counts the archives to read back (SPEC 7): those of workspaces that are not deleted.
 type Scrub struct {
 	Archives, Bytes int64
-	// Unread counts those that were never read back. OldestRead is when the archive that was not read back for the
-	// longest time was last read back; zero if none ever was.
+	// Unread counts those that were never read back. OldestRead is the earliest of the times at which the archives were
+	// last read back; zero if none ever was.
 	Unread     int64
 	OldestRead time.Time
-	// Left counts those that an administrator has asked to read back now and that have not been read yet.
+	// Left counts the archives that an administrator has asked to be read back now and that have not been read since.
 	Left, LeftBytes int64
 }
 
@@ -45,8 +45,9 @@ func (s *Store) RequestScrub(ctx context.Context) error {
 	return err
 }
 
-// RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it was not read since the request.
-// If it is suspected, it has been so for at least the given time. ok is false when there is none.
+// RequestedArchive returns an archive that is due because of [Store.RequestScrub]: it has not been read since the
+// request. A suspected archive is due only once it has been suspected for at least the given time. ok is false when
+// there is none.
 func (s *Store) RequestedArchive(ctx context.Context, suspected time.Duration) (a Archive, ok bool, err error) {
 	return one(s.archives(ctx, "looking for an archive that is to be read now", `
 		SELECT `+archiveColumns+` FROM archives a

@@ -16,8 +16,8 @@ type Store struct {
 	*postgres.DB
 	pool *pgxpool.Pool
 
-	// running admits one change to the desired state RUNNING at a time. The lock in PostgreSQL serialises them
-	// anyway, but those that wait here do not occupy a connection of the pool, which the controller needs as
+	// running admits one change to the desired state RUNNING at a time. PostgreSQL's lock serialises these changes
+	// anyway. However, a change that waits here does not occupy a connection of the pool, which the controller needs as
 	// well.
 	running chan struct{}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// changes returns the members of next, as a JSON object, that differ from prev, and the names of those that only prev
-// has. Writing only these keeps the members that this release does not know, both next to known members and inside
-// unchanged ones (SPEC 12.14).
+// changes returns, as a JSON object, the members of next that differ from those of prev. It also returns the names of
+// the members that only prev has. Because only these are written, the members that this release does not know are kept,
+// both beside known members and inside unchanged ones (SPEC 12.14).
 func changes(prev, next any) (set map[string]json.RawMessage, removed []string, err error) {
 	was, err := members(prev)
 	if err != nil {

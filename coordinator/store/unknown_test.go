@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A newer release has members that this one does not know, in every JSON column and in every object in it. They
-// survive every save of this release: those beside known members always, those inside an object for as long as
-// that object stays unchanged.
+// A newer release writes members that this one does not know, in every JSON column and in every object in it. They
+// survive every save by this release. A member beside known members always survives; a member inside an object survives
+// as long as that object stays unchanged.
 func TestWhatANewerReleaseHasWrittenStays(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("SEED"); text != "" {

@@ -14,8 +14,8 @@ import (
 // Unused is a running workspace that was not used recently.
 type Unused struct {
 	ID workspace.ID
-	// UsedAt is its last use or its start. While its owner keeps it awake, it is the time of a use that would keep it
-	// awake for just as long.
+	// UsedAt is its last use or its start. While the owner keeps the workspace awake, UsedAt is instead the time of a
+	// use that would have kept it awake for just as long.
 	UsedAt time.Time
 	// QuietSince is its last use or its start.
 	QuietSince time.Time
@@ -41,8 +41,8 @@ const (
 	// runs is the condition for putting a workspace to sleep.
 	runs = `phase = 'RUNNING' AND operation = 'NONE' AND deleted_at IS NULL AND desired_state = 'RUNNING'`
 
-	// frozen is what the controller has observed: a workspace that should doze is possibly not frozen, or not frozen
-	// yet.
+	// frozen is the condition that the container was frozen when the controller last observed it. A workspace that
+	// should doze may have a container that is not frozen yet, or that cannot be frozen.
 	frozen = `(conditions #>> '{infra.dozing,status}') IS NOT DISTINCT FROM 'True'`
 	// dozing selects the workspaces whose memory can be freed without anyone noticing.
 	dozing = `doze_at IS NOT NULL AND ` + runs
@@ -77,9 +77,10 @@ const (
 		UPDATE workspaces w SET busy = found.busy::jsonb, sleep_at = found.sleep_at FROM found WHERE w.id = found.id`
 )
 
-// Unused returns the running workspaces that were neither used nor started within idle and are meant to run, the
-// longest unused first, and the database's time. It returns at most limit of them, those that follow the workspace
-// after; the zero value starts at the beginning. ttl is used to compute [Unused.UsedAt].
+// Unused returns the running workspaces that are meant to run and were neither used nor started within idle, the
+// longest unused first. It also returns the database's time. It returns at most limit workspaces, beginning with the
+// first one that follows the workspace after; the zero value starts at the beginning. ttl is used to compute
+// [Unused.UsedAt].
 func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unused, limit int) (
 	all []Unused, now time.Time, err error) {
 	from := after.QuietSince
@@ -98,9 +99,9 @@ func (s *Store) Unused(ctx context.Context, ttl, idle time.Duration, after Unuse
 	return all, now, err
 }
 
-// LongestDozing returns dozing workspaces without an operation in progress, the longest dozing first: they give up
-// their memory first. It returns at most limit, less the number of workspaces that are already on their way from
-// RUNNING to STANDBY: they will free memory, too.
+// LongestDozing returns dozing workspaces without an operation in progress. Those that have dozed for longest come
+// first, because they give up their memory first. It returns at most limit of them, minus the number of workspaces that
+// are already on their way from RUNNING to STANDBY, because those will free memory, too.
 func (s *Store) LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error) {
 	return s.ids(ctx, "reading the workspaces that doze longest", longestDozingSQL, postgres.Args{"limit": limit})
 }

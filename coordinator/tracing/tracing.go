@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// The names of spans. Those that end with a space are followed by one of a few words: an operation, an action, a method
-// of the backend or a step of a storage job.
+// The names of spans. A name that ends with a space is followed by one of a few words: an operation, an action, a
+// method of the backend or a step of a storage job.
 const (
 	Hold      = "hold"         // a request waits
 	Wake      = "wake"         // a workspace is woken

@@ -54,8 +54,8 @@ func For(t testing.TB, what string, try func() error) {
 	}
 }
 
-// NoGoroutines waits until only goroutines that the options ignore are left. Some end slightly later than the work that
-// they belong to, and on a busy machine this takes a while.
+// NoGoroutines waits until only goroutines that the options ignore are left. Some goroutines end slightly later than
+// the work that they belong to, and on a busy machine this takes a while.
 func NoGoroutines(t testing.TB, options ...goleak.Option) {
 	t.Helper()
 	For(t, "all goroutines have ended", func() error { return goleak.Find(options...) })
@@ -80,8 +80,8 @@ func Main(m *testing.M, options ...goleak.Option) {
 // tries is how often [Quick] measures at most.
 const tries = 5
 
-// Quick fails the test unless measure takes at most limit. Other work of the machine makes it slower, never faster, so
-// the fastest of a few measurements counts, and usually the first one is enough.
+// Quick fails the test unless measure takes at most limit. Other work on the machine can only make a measurement
+// slower. So the fastest of a few measurements counts, and usually the first one is enough.
 func Quick(t testing.TB, what string, limit time.Duration, measure func() time.Duration) {
 	t.Helper()
 	var all []time.Duration

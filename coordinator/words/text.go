@@ -27,7 +27,7 @@ func (v Values) in(code string) map[string]any {
 	return out
 }
 
-// Of returns the text with that key. values are its variables, or nil if it has none.
+// Of returns the text with that key. values are the values of its variables, or nil if it has none.
 func Of(key string, values Values) Text {
 	if t := all.fixed[key]; t != nil {
 		return t
@@ -87,7 +87,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Inline returns the JSON of an object that contains the languages of a text among its own fields.
+// Inline returns the JSON of an object that has one field per language of a text, beside fields of its own.
 func Inline(object any, t Text) ([]byte, error) {
 	fields, err := json.Marshal(object)
 	if err != nil {

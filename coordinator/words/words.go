@@ -25,7 +25,7 @@ import (
 //go:embed languages/*.json
 var files embed.FS
 
-// Default is the language for people who prefer none of the available ones, and of texts for programs and logs.
+// Default is the language for people who prefer none of the available ones. Texts for programs and logs are in it, too.
 const Default = "en"
 
 // nameKey is the key of a language's own name.
@@ -134,7 +134,8 @@ func Match(accept string) string {
 func Has(key string) bool { return all.messages[Default][key] != nil }
 
 // Section returns the texts below a key in every language, as a JSON object for scripts: by language, then by the rest
-// of the key. A text is as in the file, with its variables; one with plural forms is an object of them.
+// of the key. A text is as in the file, with its variables; a text with plural forms is an object with one field per
+// form.
 func Section(key string) []byte {
 	out := map[string]map[string]any{}
 	for _, l := range all.languages {

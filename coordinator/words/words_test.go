@@ -92,9 +92,9 @@ func sources(t *testing.T) map[string]string {
 // scripts use their keys without the name of the section.
 var scripts = map[string]string{"api/pages/static": "dashboard.", "gateway/pagescript/script.js": "presence."}
 
-// TestEveryKeyIsUsedAndEveryUsedKeyExists: a key that no file names is a text that is never shown, and a named key
-// without a text would be shown as it is. A file names the whole key, or its beginning up to a dot: the packages that
-// complete it have tests that compare the names below it with the possible values.
+// TestEveryKeyIsUsedAndEveryUsedKeyExists: a text whose key no file names is never shown, and a key that has no text
+// would be shown instead of one. A file names either the whole key or its beginning up to a dot. Packages that complete
+// such a beginning have their own tests, which compare the keys below it with the possible values.
 func TestEveryKeyIsUsedAndEveryUsedKeyExists(t *testing.T) {
 	literal := regexp.MustCompile("[\"'`]([a-z][A-Za-z0-9_-]*(?:\\.[A-Za-z0-9_-]+)*\\.?)(?:[\"'`]|\\$\\{)")
 	named := map[string]bool{nameKey: true}
@@ -202,7 +202,8 @@ func TestTextsAsJSON(t *testing.T) {
 		Stage string `json:"stage,omitempty"`
 	}
 	step := Text{"en": "Hello", "ko": "안녕"}
-	// with is the object with every language, in English where the text is missing, and its own fields.
+	// with returns the JSON of an object that has its own fields and a field for every language, in English where the
+	// text is missing.
 	with := func(text Text, own map[string]string) string {
 		object := maps.Clone(own)
 		for _, l := range Languages() {

@@ -9,7 +9,7 @@ type Busy struct {
 	// Detail names the busy program, such as a command or a notebook. It comes from the workspace: show it, but do not
 	// trust it.
 	Detail string `json:"detail,omitempty"`
-	// Since is when it was first seen busy without a use in between.
+	// Since is when the workspace was first seen busy after its last use.
 	Since time.Time `json:"since"`
 }
 

@@ -7,7 +7,7 @@ const (
 	BusyCommand = "KeepAwakeCommand"
 	// BusyTerminal: the foreground program of a terminal prints, writes or computes.
 	BusyTerminal = "TerminalJob"
-	// BusyBackground: a program that was started from a terminal or as a daemon computes.
+	// BusyBackground: a program that was started from a terminal or as a daemon is computing.
 	BusyBackground = "BackgroundJob"
 	// BusyKernel: a notebook's kernel computes.
 	BusyKernel = "NotebookKernel"

@@ -7,8 +7,8 @@ import "strings"
 const withoutBoot = "1:"
 
 // Fingerprint records that one incarnation of the volume, in a certain state, had the same content as an archive. A
-// storage job takes it: after a restore, and after an upload. An archive job that finds the same state again needs no
-// new archive.
+// storage job takes the fingerprint after a restore and after an upload. An archive job that finds the same state again
+// needs no new archive.
 type Fingerprint struct {
 	// Value identifies the state.
 	Value string `json:"value"`
@@ -38,8 +38,8 @@ func (w Workspace) KnownState() string {
 // ArchiveRecord describes the archive at archive_key, as reported by the storage job, or by the part of the program
 // that made the archive instead of a job. It is written to the table of archives together with the row.
 type ArchiveRecord struct {
-	// Size is the object's size in bytes; 0 when it is not known. Content and Files are the bytes of the regular files
-	// in it and the number of its entries; 0 when they are not known.
+	// Size is the object's size in bytes; 0 when it is not known. Content is the total size of its regular files in
+	// bytes, and Files is the number of its entries; 0 when they are not known.
 	Size, Content, Files int64
 	// SHA256 is the object's checksum; empty when it is not known.
 	SHA256 string

@@ -70,8 +70,8 @@ type ChoiceRecord struct {
 	Replaced string `json:"replaced,omitempty"`
 	// RecoveryID is the last [Recovery] that was carried out.
 	RecoveryID string `json:"recovery_id,omitempty"`
-	// RevertID is the last [Revert] that has ended. RevertProblem is why it was not carried out; empty
-	// if it was.
+	// RevertID is the last [Revert] that has ended. RevertProblem is why that revert was not carried out; empty if it
+	// was.
 	RevertID      string `json:"revert_id,omitempty"`
 	RevertProblem string `json:"revert_problem,omitempty"`
 }
@@ -85,7 +85,7 @@ type ContainerRecord struct {
 	// freeze, so that this container never stays frozen by accident. A container that a person has
 	// paused stays paused.
 	Dozed time.Time `json:"dozed,omitzero"`
-	// Found is where the application answered when it did not answer at the configured port.
+	// Found is the port at which the application answered when it did not answer at the configured one.
 	Found FoundPort `json:"found_port,omitzero"`
 }
 
@@ -100,10 +100,10 @@ func (h *HomeContext) ForgetContent() {
 	h.RestoreMarker, h.Fingerprint = "", Fingerprint{}
 }
 
-// BeginRestore names the restore opID and the volume that it creates. Each restore creates a volume of
-// its own; the remains of an earlier one, such as volume, are removed and never overwritten. A row from
-// before the restore therefore does not know the new volume and leaves it alone. Until the restore
-// completes, the volume is not the workspace's data (SPEC 12.1).
+// BeginRestore names the restore opID and the volume that it creates. Each restore creates its own volume. The remains
+// of an earlier restore, such as the given volume, are removed and never overwritten. A row from before the restore
+// therefore does not know the new volume and leaves it alone. Until the restore completes, the volume is not the
+// workspace's data (SPEC 12.1).
 func (h *HomeContext) BeginRestore(opID string, volume *Volume) {
 	h.RestoreMarker = ""
 	h.RestoreOpID, h.RestoreVolumeAt = opID, time.Time{}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// flatHome is a home context with all fields, as releases and SQL statements read it, in the order of its keys. PostgreSQL
-// keeps the order of a jsonb's keys by itself.
+// flatHome is the JSON of a home context with all fields set, in the order of its keys. Other releases and SQL
+// statements read it in this form. PostgreSQL keeps the order of a jsonb's keys by itself.
 const flatHome = `{"conflict_desired":"RUNNING","crashes":1,"deferred":2,"dirty":true,"dozed":"2026-01-02T03:04:08Z",` +
 	`"exited":"2026-01-02T03:04:07Z","fingerprint":{"value":"v","volume_op_id":"o","archive_key":"k","size":4,"sha256":"s"},` +
 	`"foreign_volume_op_id":"foreign","found_port":{"port":5,"started":"2026-01-02T03:04:09Z","image":"i","configured":6},"newest":"newest",` +

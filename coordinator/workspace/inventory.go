@@ -23,9 +23,9 @@ type ArchiveVersion struct {
 	Current bool
 }
 
-// YoungerArchive returns the newest of the complete archives of w, which are newest first, unless the row or its last
-// recovery knows it: the row may be older than the archives. The upload of the row's last archive operation counts as
-// known. It returns "" if there is none.
+// YoungerArchive returns the newest complete archive of w, unless the row or its last recovery knows it: the row may be
+// older than the archives. The given archives are sorted, newest first. The upload of the row's last archive operation
+// counts as known. It returns "" if there is none.
 func (w Workspace) YoungerArchive(versions []ArchiveVersion) string {
 	known := func(v ArchiveVersion) bool { return v.Key == w.ArchiveKey || v.Key == w.HomeCtx.Newest }
 	var since time.Time

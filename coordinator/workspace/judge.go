@@ -2,8 +2,8 @@ package workspace
 
 import "time"
 
-// These are the reasons of ContainerReady with which a container that was ready before is still alive. People may be
-// working in it, and it may recover by itself.
+// With these reasons of ContainerReady, a container that was ready before is still alive. People may be working in it,
+// and it may recover by itself.
 const (
 	ContainerNotReady  = "ContainerNotReady"
 	ContainerUnhealthy = "ContainerUnhealthy"

@@ -27,7 +27,7 @@ type Container struct {
 	Volume bool
 	// Health is why a running container is not Ready; empty when it is.
 	Health Health
-	// Pending is the backend's explanation why the container makes no progress: it was started and does not run yet,
+	// Pending is the backend's explanation of why the container makes no progress: it was started and does not run yet,
 	// its node is lost, or it does not end. It is nil when the backend reports no such obstacle. A container that was
 	// started and does not run yet counts as Running.
 	Pending *Pending
@@ -106,7 +106,7 @@ type Job struct {
 	// last line of output.
 	Reason  ErrorReason
 	Message string
-	// Changed is the file of the home that a failed archive job has seen changing.
+	// Changed is the file of the home that changed while an archive job read it, which made the job fail.
 	Changed string
 	// Disrupted is as in [Container], for a failed job.
 	Disrupted bool
@@ -119,9 +119,9 @@ type Job struct {
 	Unfit bool
 	// Size is the size of the archive in bytes, as a succeeded job reported it.
 	Size int64
-	// Content and Files are the bytes of the home's regular files and the number of its entries. SHA256 is the
-	// archive's checksum. A job that succeeded reports all three. Content and Files are 0 if an earlier run had done
-	// the work.
+	// Content is the total size of the home's regular files in bytes, and Files is the number of its entries. SHA256 is
+	// the archive's checksum. A job that succeeded reports all three. Content and Files are 0 if an earlier run had
+	// done the work.
 	Content, Files int64
 	SHA256         string
 	// Unchanged reports that an archive job has found the home as it was when Fingerprint was taken. It has made no
@@ -244,8 +244,8 @@ type Observation struct {
 	// Chosen is whether the archive of an open [Revert] and its commit marker exist.
 	Chosen Presence
 	// Younger is the newest complete archive of the workspace, if it is younger than both the one at archive_key and
-	// the newest one that a recovery has seen, and was not made by the operation archive_op_id. It is looked for when
-	// Store is asked, unless the volume is ready.
+	// the newest one that a recovery has seen, and was not made by the operation archive_op_id. The controller looks
+	// for it whenever it asks about Store, unless the volume is ready.
 	Younger string
 	// Witnessed reports that this leader has begun the operation in progress, so that the row cannot be older than the
 	// operation. Otherwise the database may be older than reality.
@@ -265,7 +265,7 @@ type Observation struct {
 	// Progress is how far the job of the operation is; nil when that is not known.
 	Progress *JobProgress
 	// Queued reports that no further storage job may begin now (SPEC 7). It is nil while one may begin, or if no
-	// decision has asked.
+	// decision has asked for it.
 	Queued *Queued
 	// ActionError is the error of the last call of an actuator for the operation in progress, until it is counted; see
 	// [Failure], [PendingError] and [StoreError].

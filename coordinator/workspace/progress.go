@@ -26,8 +26,7 @@ func (p JobProgress) Percent() (percent int, known bool) {
 	return int(min(100*float64(p.Done)/float64(p.Total), 100)), true
 }
 
-// Left returns how long the step will take if it goes on like this, in whole seconds, and
-// whether that is known.
+// Left returns the remaining time of the step at its present rate, in whole seconds, and whether that time is known.
 func (p JobProgress) Left() (left time.Duration, known bool) {
 	if p.Total <= 0 || p.Rate <= 0 {
 		return 0, false
@@ -42,8 +41,8 @@ func (p JobProgress) Left() (left time.Duration, known bool) {
 // maxLeft is the longest remaining time that is shown: a job with a longer one hardly makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
-// Due reports whether p should replace the saved progress, which is nil if there is none. It should do so immediately
-// if p is about another step, and otherwise after the interval every, if p differs.
+// Due reports whether p should replace the saved progress, which is nil if there is none. If p is about another step,
+// it should do so immediately. Otherwise it should do so after the interval every, if p differs.
 func (p JobProgress) Due(saved *JobProgress, every time.Duration) bool {
 	if saved == nil || p.Step != saved.Step {
 		return true

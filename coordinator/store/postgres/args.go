@@ -11,7 +11,7 @@ import (
 // Parsing a long statement takes as long as everything else that the client does.
 type Args map[string]any
 
-// positional is a statement with $1, $2 and so on, and the names of these arguments.
+// positional is a statement with $1, $2 and so on, and the names of the arguments in that order.
 type positional struct {
 	sql   string
 	names []any

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// TestArgs: the second use of a statement, which is not parsed again, follows the same rules.
+// TestArgs: a statement is parsed only at its first use. The second use follows the same rules.
 func TestArgs(t *testing.T) {
 	const sql, want = `SELECT @b, '@no', @a::text, @b`, `SELECT $1, '@no', $2::text, $1`
 	for range 2 {

@@ -33,16 +33,16 @@ var peerLimits = dialer.Limits{
 }
 
 // statementTimeout is how long a statement of the pool may run before the server ends it. The feed of package changes
-// relies on it: a revision is visible or void within a minute.
+// relies on this limit: within a minute, every revision either becomes visible or is void.
 const statementTimeout = 30 * time.Second
 
 // transactionSilence is how long a client may be silent inside a transaction before the server ends the transaction and
-// its session. Otherwise, a process that is stopped inside a transaction would keep its locks, and the next leader's
-// epoch and every change of the same rows would wait for them.
+// its session. Otherwise, a process that is stopped inside a transaction would keep its locks: the next leader could
+// not write its epoch, and no other session could change the same rows.
 const transactionSilence = 5 * time.Second
 
-// defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns. No statement holds a connection
-// for long, and each costs the server a process.
+// defaultMaxConns is the size of the pool when the DSN sets no pool_max_conns. No statement holds a connection for
+// long, and each connection costs the server a process.
 const defaultMaxConns = 10
 
 // ErrNotFound means that the row does not exist, or that the viewer may not see it.
@@ -60,7 +60,7 @@ type DB struct {
 	waiting func(LockWait)
 
 	// livenessInterval is how long LISTEN waits for a notification before it pings the server; livenessTimeout
-	// is how long the server has to answer.
+	// is how long the server may take to answer.
 	livenessInterval, livenessTimeout time.Duration
 
 	unreadable *zap.Logger // for rows that cannot be read
@@ -68,11 +68,11 @@ type DB struct {
 
 // Options configure a [DB].
 type Options struct {
-	// Tracer sees every statement, including those of LISTEN and of the leader's lock, and batches if it is a
+	// Tracer sees every statement, including those of LISTEN and of the leader's lock. It also sees batches if it is a
 	// [pgx.BatchTracer]. It is for tracing, and for tests that fail or delay statements.
 	Tracer pgx.QueryTracer
-	// Waiting, if set, is called while [DB.Migrate] waits for locks of other sessions: after a second, and then
-	// every ten. It must not block.
+	// Waiting, if set, is called while [DB.Migrate] waits for locks of other sessions: after one second, and then every
+	// ten seconds. It must not block.
 	Waiting func(LockWait)
 	// Log receives rows that cannot be read. Default: nothing is logged.
 	Log *zap.Logger
@@ -98,11 +98,11 @@ func Open(dsn string, o Options) (*DB, error) {
 	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "codehub")
 	declare(c.RuntimeParams)
 	setDefault(c.RuntimeParams, "idle_in_transaction_session_timeout", transactionSilence)
-	// The limits are checked by the statement after the one that waits for the lock. That statement sees the commits of
-	// other transactions only if it has its own snapshot.
+	// One statement waits for the lock, and the next one checks the limits. The second one sees the commits of other
+	// transactions only if it has its own snapshot.
 	c.RuntimeParams["default_transaction_isolation"] = "read committed"
 
-	// The following applies to the pool only: migrations and waits for locks take longer.
+	// The following limit applies only to the pool, because migrations and waits for locks take longer.
 	alone := c.Copy()
 	setDefault(c.RuntimeParams, "statement_timeout", statementTimeout)
 	cfg.AfterConnect = readTimesInUTC
@@ -127,7 +127,7 @@ func readTimesInUTC(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// setDefault sets one of the server's time limits for the sessions of a client, unless the DSN does.
+// setDefault sets one of the server's time limits for the sessions of a client, unless the DSN sets it.
 func setDefault(params map[string]string, name string, d time.Duration) {
 	params[name] = cmp.Or(params[name], strconv.FormatInt(d.Milliseconds(), 10))
 }
@@ -135,7 +135,7 @@ func setDefault(params map[string]string, name string, d time.Duration) {
 // Close closes all connections of the pool. It waits for those in use.
 func (db *DB) Close() { db.pool.Close() }
 
-// Ping checks that the server answers. The error is a [*PoolerError] for a connection pooler through which no
+// Ping checks that the server answers. It returns a [*PoolerError] if it reaches a connection pooler through which no
 // process can work.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.Ping(ctx); err != nil {

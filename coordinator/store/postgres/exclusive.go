@@ -10,11 +10,11 @@ import (
 )
 
 // exclusiveSilence is how long the holder of an [Exclusive] may be silent before the server ends its session
-// and lets another one in. It is longer than one request to an object store takes with its retries.
+// and lets another process take the lock. It is longer than one request to an object store takes, including retries.
 const exclusiveSilence = 5 * time.Minute
 
-// Exclusive is work that only one process of the installation does at a time, but any process may do. It is an advisory
-// lock on a connection of its own, with an epoch of its own in system_locks. Unlike with the leadership, no process
+// Exclusive is work that only one process of the installation does at a time, but any process may do. It holds an
+// advisory lock on its own connection, and has its own epoch in system_locks. Unlike with the leadership, no process
 // waits for it. Its methods are for one goroutine.
 type Exclusive struct {
 	conn  *pgx.Conn
@@ -24,12 +24,12 @@ type Exclusive struct {
 // LockGC is the name of the lock for collecting archives.
 const LockGC = "gc"
 
-// exclusiveKey is the key of the advisory lock of the work whose name is $1.
+// exclusiveKey is the key of the advisory lock for the work named $1.
 const exclusiveKey = `hashtextextended('codehub ' || $1, 0)`
 
 // BusyError means that another process is doing the work.
 type BusyError struct {
-	// Lock names the work, Holder the process that has been doing it since Since.
+	// Lock is the name of the work. Holder is the process that has been doing it since Since.
 	Lock, Holder string
 	Since        time.Time
 }
@@ -90,9 +90,9 @@ INSERT INTO system_locks AS l (lock_name, holder_id, epoch, acquired_at) VALUES 
 ON CONFLICT (lock_name) DO UPDATE SET holder_id = excluded.holder_id, epoch = l.epoch + 1, acquired_at = now()
 RETURNING epoch`
 
-// WhileIdle calls f while no process does the work called name, and keeps every process from beginning it until f has
-// returned. The next process to begin it then sees the rows that f has written. If the work is in progress, WhileIdle
-// returns false and does not call f.
+// WhileIdle calls f while no process does the work called name, and lets no process begin it until f has returned. The
+// next process to begin it then sees the rows that f has written. If the work is in progress, WhileIdle returns false
+// and does not call f.
 func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, db.ConnConfig())
 	if err != nil {
@@ -113,7 +113,7 @@ func (db *DB) WhileIdle(ctx context.Context, name string, f func() error) (idle 
 func (x *Exclusive) Fence() Fence { return x.fence }
 
 // Check returns nil while no other process does the work, and keeps the session alive. It uses the connection
-// that holds the lock, so that it notices a lost one.
+// that holds the lock, so that it notices if the connection is lost.
 func (x *Exclusive) Check(ctx context.Context) error {
 	var epoch int64
 	err := x.conn.QueryRow(ctx, "SELECT epoch FROM system_locks WHERE lock_name = $1", x.fence.Lock).Scan(&epoch)

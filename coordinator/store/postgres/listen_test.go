@@ -22,7 +22,7 @@ func listening(t testing.TB, s *DB) (<-chan Notification, <-chan error) {
 	return postgrestest.Listening(t, s.Listen)
 }
 
-// until sends a notification of its own and returns all that arrive before it.
+// until sends a notification of its own and returns all notifications that arrive before it.
 func until(t testing.TB, s *DB, received <-chan Notification) []Notification {
 	t.Helper()
 	return postgrestest.Until(t, s.pool, received, func(n Notification) workspace.ID { return n.WorkspaceID })

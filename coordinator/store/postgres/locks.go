@@ -21,13 +21,13 @@ const (
 	// lockLimit is how long a migration waits for one lock before it gives way. Meanwhile, every statement that needs
 	// the same table waits behind it.
 	lockLimit = 200 * time.Millisecond
-	// vacuumLimit is the same if only automatic vacuuming holds the lock. Vacuuming gives way to a session that
-	// has waited for the server's deadlock_timeout, a second.
+	// vacuumLimit is the same if only automatic vacuuming holds the lock. An automatic vacuum gives way to a session
+	// that has waited for one second, the server's deadlock_timeout.
 	vacuumLimit = 1500 * time.Millisecond
 	// firstPause and longestPause bound the time between two attempts, which doubles.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
-	// quiet is how long a migration waits silently: processes that start together wait for each other for a
-	// moment.
+	// quiet is how long a migration waits before it reports the wait: processes that start together always wait for
+	// each other for a moment.
 	quiet = time.Second
 	// tellEvery is the time between two reports of one wait.
 	tellEvery = 10 * time.Second
@@ -106,7 +106,7 @@ const holdersSQL = `
 	FROM unnest(pg_blocking_pids($1)) AS b (pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid AND b.pid <> 0
 	ORDER BY xact_start`
 
-// watchLocks calls f, which works in the session of the server process pid, and returns the sessions that f last waited
+// watchLocks calls f, whose session is served by the PostgreSQL process pid. It returns the sessions that f last waited
 // for.
 func (db *DB) watchLocks(ctx context.Context, pid uint32, f func() error) ([]LockHolder, error) {
 	ended := make(chan error, 1)
@@ -135,8 +135,8 @@ func isLocked(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == deadlockDetected)
 }
 
-// untilUnlocked repeats attempt until it succeeds or fails for a reason other than a held lock. It gives each attempt
-// the limit for a lock, and reports the wait. It has no limit of its own: a backup may take hours.
+// untilUnlocked repeats attempt until it succeeds or fails for a reason other than a held lock. It limits how long each
+// attempt waits for a lock, and reports the wait. It has no limit of its own: a backup may take hours.
 func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duration) (LockWait, error)) error {
 	began, pause, limit := time.Now(), firstPause, lockLimit
 	told := began.Add(quiet - tellEvery)
@@ -154,7 +154,7 @@ func (db *DB) untilUnlocked(ctx context.Context, attempt func(limit time.Duratio
 		if len(wait.Holders) > 0 && !slices.ContainsFunc(wait.Holders, func(h LockHolder) bool { return !h.Vacuum }) {
 			limit = vacuumLimit
 		}
-		// Random pauses keep the processes that wait for the same lock apart.
+		// Pauses are random, so that processes that wait for the same lock do not retry at the same time.
 		if !periodic.Pause(ctx, pause/2+rand.N(pause)) {
 			return fmt.Errorf("%w: %s", ctx.Err(), wait)
 		}
@@ -174,9 +174,9 @@ var (
 		`|\bDELETE\s+FROM\s+(\w+)|\bUPDATE\s+(\w+)\s+(?:AS\s+)?(?:\w+\s+)?SET\b|\bCREATE\s+STATISTICS\s[^;]*?\bFROM\s+(\w+)`)
 )
 
-// locksFirst returns the statements that take all table locks of a migration before it begins to work, so that it never
-// waits for one table after it has locked or rewritten another. Writers are kept away from all tables that the
-// migration changes, readers only from those that it alters.
+// locksFirst returns the statements that take all table locks of a migration before it begins to work. Otherwise it
+// might wait for one table after it has locked or rewritten another. The locks keep writers away from all tables that
+// the migration changes, and readers only from those that it alters.
 func locksFirst(sql string) string {
 	text := unlocked.ReplaceAllString(sql, " ")
 	made, altered := names(text, createsTable), names(text, altersTable, dropsTrigger)

@@ -15,7 +15,8 @@ import (
 // before010 is the schema of release 0.1.0.
 const before010 = 13
 
-// at010 returns a database with the schema of release 0.1.0 and a workspace, and the reported waits.
+// at010 returns a database that has the schema of release 0.1.0 and one workspace, and a channel with the reported
+// waits.
 func at010(t *testing.T) (*DB, chan LockWait) {
 	t.Helper()
 	db := empty(t)
@@ -52,8 +53,8 @@ func hold(t *testing.T, db *DB, statements string) (end func()) {
 	}
 }
 
-// TestAMigrationKeepsNobodyWaiting: for every kind of lock of another session, concurrent statements are
-// answered, the migration names the session, and it finishes when the lock is free.
+// TestAMigrationKeepsNobodyWaiting: another session holds a lock, of each kind in turn. Meanwhile concurrent statements
+// are answered, and the migration names that session. Once the lock is free, the migration finishes.
 func TestAMigrationKeepsNobodyWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds   string
@@ -129,7 +130,8 @@ func TestAMigrationKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestAMigrationThatWaitsEndsWithItsContext: it names the sessions that it waited for, and has changed nothing.
+// TestAMigrationThatWaitsEndsWithItsContext: when its context ends, a waiting migration names the sessions that it
+// waited for, and has changed nothing.
 func TestAMigrationThatWaitsEndsWithItsContext(t *testing.T) {
 	db, waits := at010(t)
 	release := hold(t, db, "LOCK TABLE workspaces IN ACCESS SHARE MODE")
@@ -147,8 +149,9 @@ func TestAMigrationThatWaitsEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestEachMigrationLocksFirstWhatItAlters: each migration takes its locks before it works, so it never waits while it
-// keeps others from a table. The locks are compared with those that PostgreSQL has granted at the end.
+// TestEachMigrationLocksFirstWhatItAlters: each migration takes all its locks before it works, so it never waits for a
+// lock while it keeps others out of a table. The test compares these locks with those that PostgreSQL has granted by
+// the end of the migration.
 func TestEachMigrationLocksFirstWhatItAlters(t *testing.T) {
 	const locked = `SELECT COALESCE(string_agg(lock, ', ' ORDER BY lock), '') FROM (
 		SELECT relname || CASE WHEN bool_or(mode = 'AccessExclusiveLock') THEN ' altered' ELSE '' END AS lock

@@ -36,9 +36,9 @@ var migrations embed.FS
 // schema that is newer than this program is left alone, so that an old process can keep running next to a new
 // one during an upgrade.
 //
-// Migrate returns an [*OlderError] if the schema no longer supports this program, an error if this program has a
-// different text of an applied migration, and a [*PoolerError] if the session does not declare the version that this
-// program knows. In these cases it changes nothing.
+// Migrate returns an [*OlderError] if the schema no longer supports this program, and a [*PoolerError] if the session
+// does not declare the version that this program knows. It also returns an error if an applied migration has a
+// different text in this program. In these cases it changes nothing.
 //
 // If another session, such as a backup, holds a lock that a migration needs, Migrate gives way, so that no other
 // statement waits for longer than a moment. It tries again until ctx ends, and calls [Options.Waiting].
@@ -160,10 +160,11 @@ func compare(ctx context.Context, conn *pgx.Conn, own []checksum) error {
 	return errors.Join(errs...)
 }
 
-// record makes every migration, beginning with the one that creates the table of checksums, write all checksums up to
-// its own, in its own transaction. Migrations applied before the table existed are recorded with this program's
-// checksums: the migration that creates the table produces the same schema from every earlier text. Beginning with the
-// audit's migration, each also writes an audit entry for the context's actor. Every migration first takes its locks.
+// record extends every migration, beginning with the one that creates the table of checksums: in its own transaction,
+// each also writes the checksums of all migrations up to itself. Migrations applied before the table existed are
+// recorded with this program's checksums, even if their text was different: the migration that creates the table
+// produces the same schema from every earlier text. Beginning with the audit's migration, each also writes an audit
+// entry for the context's actor. Every migration first takes its locks.
 func record(ctx context.Context, all []*migrate.Migration, own []checksum) error {
 	by, err := json.Marshal(audit.Of(ctx))
 	if err != nil {

@@ -23,7 +23,7 @@ func countMigrations() int {
 // Release compares this program with the schema of the database (SPEC 12.14). Versions are numbers of
 // migrations.
 type Release struct {
-	// Known is the version that this program knows, Schema the one that the database has.
+	// Known is the version that this program knows, and Schema is the version of the database's schema.
 	Known, Schema int
 	// Lead is the oldest version that a process must know to lead and to collect archives; Serve is the oldest one that
 	// it must know to serve requests.

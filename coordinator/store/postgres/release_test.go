@@ -48,8 +48,8 @@ func embedded(t testing.TB, first int) fstest.MapFS {
 	return dir
 }
 
-// The text of 002_control_plane.sql changed during its development. A database with an earlier text, at that
-// version or after later ones, ends up like any other.
+// The text of 002_control_plane.sql changed during its development. A database to which an earlier text was applied
+// ends up with the same schema as any other, whether it stopped at that version or has had later ones since.
 func TestEveryTextOfAMigrationGivesOneSchema(t *testing.T) {
 	want := value[string](t, open(t), schemaSQL)
 	texts, err := filepath.Glob("testdata/migrations/002_control_plane.*.sql")

@@ -14,7 +14,7 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// Select runs a query and returns its rows, each read by scan. doing begins its errors. A row that cannot be
+// Select runs a query and returns its rows, each read by scan. The text doing begins its errors. A row that cannot be
 // read affects no other row (SPEC 5, Failures): it is logged, counted and left out, or marked if its type is
 // [Markable].
 func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
@@ -23,8 +23,8 @@ func Select[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc
 	return out, err
 }
 
-// SelectAll is [Select] for queries of which no row may be missing: it returns an [*UnreadableError] for a row that
-// cannot be read.
+// SelectAll is like [Select], for queries whose rows must all be read: it returns an [*UnreadableError] if a row cannot
+// be read.
 func SelectAll[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
 	[]T, error) {
 	out, left, err := collect(ctx, db, doing, scan, sql, args)
@@ -34,8 +34,8 @@ func SelectAll[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToF
 	return out, err
 }
 
-// SelectOne is [Select] for a query of one row. It returns [ErrNotFound] if there is none, and an
-// [*UnreadableError] for one that Select leaves out.
+// SelectOne is [Select] for a query of one row. It returns [ErrNotFound] if there is no row, and an [*UnreadableError]
+// if Select would leave the row out.
 func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args ...any) (
 	T, error) {
 	found, left, err := collect(ctx, db, doing, scan, sql, args)
@@ -52,7 +52,7 @@ func SelectOne[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToF
 	return found[0], nil
 }
 
-// Exec runs a statement that returns nothing, and returns how many rows it affected. doing begins its errors.
+// Exec runs a statement that returns nothing, and returns how many rows it affected. The text doing begins its errors.
 func (db *DB) Exec(ctx context.Context, doing, sql string, args ...any) (rows int64, err error) {
 	tag, err := db.pool.Exec(ctx, sql, args...)
 	if err != nil {
@@ -61,7 +61,7 @@ func (db *DB) Exec(ctx context.Context, doing, sql string, args ...any) (rows in
 	return tag.RowsAffected(), nil
 }
 
-// collect returns the readable rows, and the error of the last one that is left out.
+// collect returns the readable rows, and the error of the last row that was left out.
 func collect[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFunc[T], sql string, args []any) (
 	out []T, left, err error) {
 	rows, _ := db.pool.Query(ctx, sql, args...) // the rows have its error as well
@@ -83,7 +83,7 @@ func collect[T any](ctx context.Context, db *DB, doing string, scan pgx.RowToFun
 	return out, left, nil
 }
 
-// log reports an unreadable row, at most once a minute: it may be read often.
+// log reports an unreadable row at most once a minute, because such a row may be read often.
 func (db *DB) log(doing string, e *UnreadableError) {
 	guard.Count(guard.Workspace)
 	db.unreadable.Error("a row of the database cannot be read; only what it is about is affected",
@@ -104,12 +104,12 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Markable is a row that is useful without some of its columns: it learns why they have the zero value.
+// Markable is a row that is useful even if some of its columns are unreadable: it is told why these have the zero
+// value.
 type Markable interface{ MarkUnreadable(err error) }
 
-// RowToStruct is [pgx.RowToStructByName], but reads NULL as the zero value. For an unreadable column it marks
-// the row if *T is [Markable], and otherwise returns an [*UnreadableError]. The following rows can still be
-// read.
+// RowToStruct is [pgx.RowToStructByName], but reads NULL as the zero value. If a column is unreadable, it marks the row
+// if *T is [Markable], and otherwise returns an [*UnreadableError]. The following rows can still be read.
 func RowToStruct[T any](row pgx.CollectableRow) (T, error) {
 	from := &tolerant{CollectableRow: row}
 	value, err := pgx.RowToStructByName[T](from)
@@ -126,7 +126,7 @@ func RowToStruct[T any](row pgx.CollectableRow) (T, error) {
 	return value, from.bad
 }
 
-// noting is a row whose reader wants to know the unreadable columns.
+// noting is a row that passes its unreadable columns to note.
 type noting struct {
 	pgx.Rows
 	note func(*UnreadableError)

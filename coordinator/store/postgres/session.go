@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// schemaSetting is the session setting in which a process declares the version of the schema that it knows. A
-// trigger of system_locks compares it (SPEC 12.14), so a release from before the setting, which declares
-// nothing, cannot write an epoch any more.
+// schemaSetting is the session setting in which a process declares the version of the schema that it knows. A trigger
+// on system_locks checks it (SPEC 12.14). A release from before the setting declares nothing, so it can no longer write
+// an epoch.
 const schemaSetting = "codehub.schema"
 
 // declare makes every session of a client declare the version of the schema that it knows.
@@ -58,8 +58,8 @@ func (e *PoolerError) Unwrap() error {
 }
 
 // protocolViolation is the SQLSTATE with which PgBouncer refuses an unknown setting of the startup message.
-// PostgreSQL itself uses other codes for settings, and knows ours. PgBouncer uses the same code if it cannot
-// reach PostgreSQL, so its message decides.
+// PostgreSQL itself uses other codes for settings, and knows ours. PgBouncer also uses this code if it cannot reach
+// PostgreSQL, so only its message tells the two cases apart.
 const (
 	protocolViolation   = "08P01"
 	unsupportedSettings = "unsupported startup parameter"
@@ -76,8 +76,8 @@ func connecting(err error) error {
 	return err
 }
 
-// checkSession returns a [*PoolerError] if the session does not declare the version that this program knows. It
-// prepares no statement: a pooler that shares sessions loses those, too.
+// checkSession returns a [*PoolerError] if the session does not declare the version that this program knows. It uses no
+// prepared statement: a pooler that shares sessions loses prepared statements, too.
 func checkSession(ctx context.Context, q querier) error {
 	var says string
 	err := q.QueryRow(ctx, "SELECT COALESCE(current_setting('"+schemaSetting+"', true), '')",

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/faulty"
 )
 
-// The error is a pooler that refuses or drops the setting, not an older release.
+// The error is about the pooler, which refuses or drops the setting, and not about an older release.
 func TestAPoolerThatLosesTheSettingIsNamed(t *testing.T) {
 	dsn := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "refuses", faulty.DropsSetting: "dropped"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// TestWhatIsWaitedFor covers the reasons why no session begins, as the client reports them.
+// TestWhatIsWaitedFor covers the errors that the client reports when no session begins.
 func TestWhatIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

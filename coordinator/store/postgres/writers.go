@@ -9,10 +9,10 @@ import (
 )
 
 // sessionLocks is the class of the advisory locks that show which processes have a session; the second key is
-// the hash of the instance. Locks with two keys never conflict with the leader's, which have one.
+// the hash of the instance. A lock with two keys never conflicts with the leader's locks, which have one.
 const sessionLocks = 0x434f4445
 
-// lockOf returns the condition under which a row of pg_locks is the session lock of an instance, which is given as an
+// lockOf returns the condition that selects the session lock of an instance in pg_locks. The instance is given as an
 // SQL expression.
 func lockOf(instance string) string {
 	return fmt.Sprintf(`locktype = 'advisory' AND objsubid = 2 AND granted AND classid = %d
@@ -35,7 +35,7 @@ var (
 			SELECT FROM pg_locks WHERE ` + lockOf(`w.instance::text`) + `) AS gone
 		FROM (SELECT) AS one LEFT JOIN activity_writers w ON true`
 
-	// forgetWritersSQL deletes the rows of killed processes, long after they matter to anything.
+	// forgetWritersSQL deletes the rows of killed processes, long after anything needs them.
 	forgetWritersSQL = `DELETE FROM activity_writers WHERE flushed_at < now() - interval '1 day'`
 )
 
@@ -50,12 +50,12 @@ type Writer struct {
 	Late bool
 	// Knows is the newest migration that it knows; 0 before migration 18.
 	Knows int
-	// Gone means that it had a session of the database when it last wrote, and has none now: it was killed, or
-	// its connection broke.
+	// Gone means that the process had a database session when it last wrote, and has none now: it was killed, or its
+	// connection broke.
 	Gone bool
 }
 
-// Writers lists the processes that record activity at the database's time Now.
+// Writers lists the processes that record activity, as they were at the database's time Now.
 type Writers struct {
 	Now time.Time
 	All []Writer
@@ -70,8 +70,8 @@ func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// WriterFlushed records that all use seen by this process up to a time age ago is in Redis or in PostgreSQL, and that
-// the process will have written again within due.
+// WriterFlushed records that all use that this process saw until age ago is in Redis or in PostgreSQL, and that the
+// process will write again within due.
 func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
 	_, err := db.Exec(ctx, "recording that the activity is written", writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())
 	return err

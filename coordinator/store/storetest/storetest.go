@@ -1,5 +1,5 @@
-// Package storetest is the PostgreSQL harness of the tests. It provides a migrated database for each test, and reads
-// and writes that bypass the store. Only tests may import it.
+// Package storetest is the PostgreSQL harness of the tests. It gives each test a migrated database, and functions that
+// read and write rows without the store. Only tests may import it.
 package storetest
 
 import (

@@ -14,7 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// The report by its definition: all rows of the days and of the present spans are joined, and then summed.
+// These statements compute the report by its definition: they join all rows of the days and of the present spans, and
+// then sum them.
 const (
 	plainDaysSQL = `
 		SELECT workspace_id, owner_user_id, day, phase, micros, byte_micros,
@@ -64,9 +65,9 @@ const (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// TestAReportIsTheSumOfItsRows: on random rows, the reports of all users and of one user equal the results of the plain
-// statements bit by bit. The rows are of several owners and phases and of workspaces that are gone or changed hands,
-// and some spans are open.
+// TestAReportIsTheSumOfItsRows: on random rows, the reports of all users and of one user are, bit for bit, equal to the
+// results of the plain statements. The rows belong to several owners and phases. Some are of workspaces that are gone
+// or have changed hands, and some spans are open.
 func TestAReportIsTheSumOfItsRows(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)

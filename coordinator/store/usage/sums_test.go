@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// TestTheSumsAreThoseOfTheDays: the sums match the days after every kind of statement on random days, even on days of
-// several weeks and owners at once.
+// TestTheSumsAreThoseOfTheDays runs every kind of statement on random days, even on days of several weeks and owners at
+// once, and checks that the sums still match the days.
 func TestTheSumsAreThoseOfTheDays(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)

@@ -26,7 +26,7 @@ type Store struct{ db *postgres.DB }
 // Now returns the database's time.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.db.Now(ctx) }
 
-// LastMonth returns the default days of a report: the last 30 and today.
+// LastMonth returns the default days of a report: the last 30 days and today.
 func LastMonth(now time.Time) (from, to time.Time) {
 	today := now.UTC().Truncate(24 * time.Hour)
 	return today.AddDate(0, 0, -30), today.AddDate(0, 0, 1)
@@ -45,8 +45,9 @@ type Phases struct {
 
 // Causes are how long workspaces were kept awake by each cause. They add up to the time awake.
 type Causes struct {
-	// Input is use by people, Requests all other use, Work the work inside the workspaces, and KeepAwake the time for
-	// which their owners wanted them awake. Idle is the rest: nothing happened, and the TTL had not passed.
+	// The workspaces were awake because people used them (Input), because of other requests (Requests), because of work
+	// inside them (Work), or because their owners wanted them awake (KeepAwake). Idle is the remaining time: nothing
+	// happened, but the TTL had not passed yet.
 	Input, Requests, Work, KeepAwake, Idle time.Duration
 }
 
@@ -113,8 +114,8 @@ func (p *Phases) of(phase workspace.Phase) *time.Duration {
 	return &p.Other
 }
 
-// The parts of the statements. If the report is about one owner, each part has that condition, so that it reads an
-// index.
+// The parts of the statements. In a report about one owner, every part restricts its rows to that owner, so that it
+// reads an index.
 const (
 	sums   = `sum(micros)::bigint AS micros, ` + causes
 	causes = `sum(input)::bigint AS input, sum(requests)::bigint AS requests, sum(work)::bigint AS work, sum(keep_awake)::bigint AS keep_awake`
@@ -130,9 +131,9 @@ const (
 	daysSQL = `
 		SELECT day, phase, micros, ` + ofCauses + ` FROM usage_days s WHERE day >= @from AND day < @to @owned`
 
-	// weeksSQL selects the same spans: the whole weeks of the report, and the days before and after them. If the report
-	// has no whole week, the first Monday is not before the last one, and every day is before the one or after the
-	// other.
+	// weeksSQL selects the same spans, but reads the whole weeks of the report from usage_weeks, and only the days
+	// before and after them from usage_days. If the report has no whole week, the first Monday is not before the last
+	// one. Then every day is either before the first Monday, or not before the last one.
 	weeksSQL = `
 		SELECT workspace_id, owner_user_id, ` + ofSpan + ` FROM usage_weeks s WHERE week >= ` + firstMonday + ` AND week < ` + lastMonday + ` @owned
 		UNION ALL
@@ -159,9 +160,9 @@ const (
 
 // The statements.
 var (
-	// reportSQL adds the present spans to those that have ended. It joins only the sums, which two processors
-	// of the server compute together. No workspace exists for more microseconds than a double can hold exactly,
-	// and the server sums doubles faster.
+	// reportSQL adds the present spans to those that have ended. It joins only the sums, which PostgreSQL computes in
+	// parallel in two processes. It sums doubles, because PostgreSQL does so faster. A double holds the microseconds of
+	// any workspace's lifetime exactly.
 	reportSQL = `
 	SELECT u.workspace_id, COALESCE(w.name, '') AS name, COALESCE(owner.username, '') AS owner,
 		u.phase, micros, input, requests, work, keep_awake, (byte_micros / 3600000000)::float8 AS byte_hours
@@ -183,7 +184,7 @@ var (
 	) AS u
 	LEFT JOIN workspaces w ON w.id = u.workspace_id LEFT JOIN users owner ON owner.id = u.owner_user_id`
 
-	// byDaySQL does the same by day. Of the open spans it first sums those that began on the same day.
+	// byDaySQL does the same by day. It first sums the open spans that began on the same day.
 	byDaySQL = `
 	SELECT day, phase, ` + sums + `
 	FROM (
@@ -204,14 +205,14 @@ var (
 	GROUP BY day, phase ORDER BY day`
 )
 
-// past returns the ended spans of some phases, summed with these causes. Only awake spans have causes. The others are
-// far more rows, so their causes are not summed.
+// past returns a statement that sums the ended spans of some phases. The argument causes gives its columns for the
+// causes. Only awake spans have causes. The other phases have far more rows, so their causes are not summed.
 func past(causes, phases string) string {
 	return `SELECT workspace_id, owner_user_id, phase, sum(micros::float8)::bigint AS micros, sum(byte_micros) AS byte_micros, ` + causes + `
 		FROM (` + weeksSQL + `) AS d WHERE ` + phases + ` GROUP BY workspace_id, owner_user_id, phase`
 }
 
-// total returns the sums of columns of past and present, one of which may have no row.
+// total returns SQL that adds up columns of past and present, either of which may have no row.
 func total(columns ...string) string {
 	for i, c := range columns {
 		columns[i] = fmt.Sprintf("COALESCE(past.%[1]s, 0) + COALESCE(present.%[1]s, 0) AS %[1]s", c)
@@ -219,7 +220,7 @@ func total(columns ...string) string {
 	return strings.Join(columns, ", ")
 }
 
-// owned returns a statement for one user, by name or id, or for all if user is empty.
+// owned returns the statement for one user, given by name or id, or for all users if user is empty.
 func owned(sql, user string) string {
 	condition, days := ``, daysSQL
 	switch {
@@ -233,7 +234,7 @@ func owned(sql, user string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(sql, "@days", days), "@owned", condition)
 }
 
-// whole are the settings of the transaction that reads a report of all users. It groups millions of rows by
+// whole sets the parameters of the transaction that reads a report of all users. The report groups millions of rows by
 // hundreds of thousands of workspaces: that fits into memory, but sorting on disk would be slow. Compiling the
 // statements would take longer than running them. A plan for unknown days would expect few rows.
 const whole = `SET LOCAL work_mem = '128MB'; SET LOCAL enable_sort = off; SET LOCAL jit = off;
@@ -299,7 +300,7 @@ func (s *Store) read(ctx context.Context, user string, args postgres.Args, works
 	})
 }
 
-// addWorkspace adds a row to its workspace, whose index is in at.
+// addWorkspace adds a row to the usage of its workspace. at holds the index of each workspace.
 func (r *Report) addWorkspace(at map[workspace.ID]int, row ofWorkspace) {
 	i, ok := at[row.WorkspaceID]
 	if !ok {
@@ -324,8 +325,8 @@ func (r *Report) addDay(row ofDay) {
 	r.Days[len(r.Days)-1].add(row.part)
 }
 
-// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When
-// it has deleted the last one, it merges the sums of all workspaces into one row for each day and phase.
+// Trim deletes at most limit days that are older than olderThan, the oldest first, and returns how many. When it has
+// deleted the last of them, it merges the sums of all workspaces into one row for each day and phase.
 func (s *Store) Trim(ctx context.Context, olderThan time.Duration, limit int) (int64, error) {
 	deleted, err := s.db.Exec(ctx, "trimming the usage", `
 		DELETE FROM usage_days WHERE (workspace_id, day, phase) IN (

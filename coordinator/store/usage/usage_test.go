@@ -53,8 +53,8 @@ func create(t *testing.T, s *store.Store, owner string) workspace.ID {
 	return id
 }
 
-// TestThePhasesAddUpToTheTimeOfExistence: after random changes at random times, over days, the report matches
-// the naive model.
+// TestThePhasesAddUpToTheTimeOfExistence: a workspace changes at random times over several days. The report then
+// matches a naive model.
 func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -87,7 +87,7 @@ func TestThePhasesAddUpToTheTimeOfExistence(t *testing.T) {
 			t.Fatalf("%v, %v", got, err)
 		}
 		of := got.Workspaces[0]
-		// The statements of a step, and the report after the last one, are some milliseconds apart.
+		// The statements of a step, and the report after the last one, run some milliseconds apart.
 		const tolerance = 5 * time.Second
 		for name, pair := range map[string][2]time.Duration{
 			"awake": {of.Awake, m.of.Awake}, "asleep": {of.Asleep, m.of.Asleep},
@@ -122,8 +122,8 @@ func TestSpansFollowWithoutAGap(t *testing.T) {
 	}
 }
 
-// awake is the naive account of what keeps a workspace awake, by SPEC 14. Its times are the database's; a test shifts
-// all of them into the past together.
+// awake is a naive computation of what kept a workspace awake, according to SPEC 14. Its times are the database's; a
+// test shifts all of them into the past together.
 type awake struct {
 	running, busy bool
 	known, wish   time.Time
@@ -160,7 +160,8 @@ func (a *awake) found(t time.Time, of *time.Duration) {
 	}
 }
 
-// nearPause reports whether it is uncertain if a finding up to two minutes before t follows a pause.
+// nearPause reports whether t is so close to the limit of a pause that it is uncertain whether a finding up to two
+// minutes before t follows a pause.
 func (a *awake) nearPause(t time.Time) bool {
 	return slices.ContainsFunc([]time.Time{a.known, a.wish}, func(since time.Time) bool {
 		return t.Sub(since) > 9*time.Minute && t.Sub(since) < 13*time.Minute
@@ -174,8 +175,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// TestTheCausesAddUpToTheTimeAwake: for random uses, looks and wishes at random times, the report matches the
-// naive account.
+// TestTheCausesAddUpToTheTimeAwake: with uses, observations and wishes to stay awake at random times, the report
+// matches the naive computation.
 func TestTheCausesAddUpToTheTimeAwake(t *testing.T) {
 	seed.Each(t, func(t *testing.T, r *rand.Rand) {
 		s := storetest.Open(t)
@@ -319,7 +320,7 @@ func TestWhatKeepsAwakeForDaysIsSplitByDay(t *testing.T) {
 	}
 }
 
-// TestReportsOfAUserReadAnIndex: their cost does not grow with the data of other users.
+// TestReportsOfAUserReadAnIndex: the cost of a report about one user does not grow with the data of other users.
 func TestReportsOfAUserReadAnIndex(t *testing.T) {
 	s := storetest.Open(t)
 	ann := storetest.AddUser(t, s)

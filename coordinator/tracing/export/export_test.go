@@ -39,8 +39,8 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsAway: only spans are lost. Starting and ending them does not wait, and the end of the process
-// waits only briefly. The log reports the outage once, and its end.
+// TestACollectorThatIsAway: only spans are lost. Starting and ending spans does not wait for the collector, and the end
+// of the process waits only briefly. The log reports the outage once, and its end.
 func TestACollectorThatIsAway(t *testing.T) {
 	to := collector.New(t)
 	for name, value := range map[string]string{

@@ -14,8 +14,8 @@ func (p *planner) expectedKey() string { return p.next.ID.ArchiveKey(p.next.Arch
 func (p *planner) archive() Action {
 	n := &p.next
 	if p.o.Container != nil && p.o.Volume != nil {
-		// No part of this program starts a container during this operation. This one may have written, so any archive
-		// made meanwhile is outdated: stop the container and start again.
+		// No part of this program starts a container during this operation. This container may have written to the
+		// volume, so any archive made meanwhile is outdated: stop the container and start again.
 		n.HomeCtx.Dirty = true
 		return p.done()
 	}
@@ -33,8 +33,8 @@ func (p *planner) archive() Action {
 		p.o.Archive == workspace.Unknown):
 		return ActNothing
 	case p.o.Volume == nil:
-		// The previous archive has the content, or the workspace is deleted; any other case was DataLost
-		// before.
+		// Either the previous archive has the content or the workspace is deleted; any other case was found to be
+		// DataLost before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:
@@ -97,8 +97,8 @@ func (p *planner) saveKey() Action {
 	return ActNothing
 }
 
-// measured takes the size of the home from the job that has archived it. A job that found its work done has not read
-// the home: then a measurement is still right only if it was made after the workspace fell asleep.
+// measured takes the size of the home from the job that has archived it. A job that found its work already done has not
+// read the home. In that case an earlier measurement is kept only if it was made after the workspace fell asleep.
 func (p *planner) measured(job *workspace.Job) {
 	n := &p.next
 	switch {
@@ -119,7 +119,7 @@ func (p *planner) dropArchived() Action {
 	case p.o.Archive == workspace.Unknown:
 		return ActNothing
 	case p.o.Volume == nil:
-		// The archive exists, or the workspace is deleted; any other case was DataLost before.
+		// Either the archive exists or the workspace is deleted; any other case was found to be DataLost before.
 		n.ArchiveOpID = ""
 		return p.done()
 	case job == nil:

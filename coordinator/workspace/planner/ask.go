@@ -2,7 +2,7 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// Ask are the questions to the object store whose answers a decision needs.
+// Ask holds the questions to the object store whose answers a decision needs.
 type Ask struct {
 	// Archive asks for the archive at archive_key, Upload for the one that the archive operation in progress
 	// uploads.
@@ -15,7 +15,7 @@ type Ask struct {
 // None reports whether there are no questions.
 func (a Ask) None() bool { return a == Ask{} }
 
-// questions returns the archives that every decision on this row and observation depends on.
+// questions returns the questions about the archives that every decision on this row and observation depends on.
 func (p *planner) questions() (ask Ask) {
 	w, o := &p.was, &p.o
 	if recoveryPending(*w) || !o.Knows(workspace.SensorVolumes) || p.foreign != "" {
@@ -28,8 +28,7 @@ func (p *planner) questions() (ask Ask) {
 		}
 		job := p.job(workspace.JobArchive, w.ArchiveOpID)
 		succeeded := job != nil && job.State == workspace.JobSucceeded
-		// Without its volume, the content is in the upload, or nothing had changed and it is in the previous
-		// archive.
+		// If the volume is gone, its content is in the upload or, if nothing had changed, in the previous archive.
 		kept := o.Volume == nil && w.ArchiveKey != "" && !w.HomeCtx.Dirty
 		return Ask{
 			Archive: kept || succeeded && job.Unchanged && o.Volume != nil && w.ArchiveKey != "",

@@ -52,8 +52,8 @@ func TestWhatADecisionAsks(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsCountedByWhatTheRowSays: the observation that comes with the error is ignored. A loss that it shows is
-// found by the next observation, and anything that the call may have started stays.
+// TestAnErrorIsCountedByWhatTheRowSays: the observation that comes with the error is ignored. If it shows a loss, the
+// next observation finds that loss. Anything that the failed call may have started stays.
 func TestAnErrorIsCountedByWhatTheRowSays(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Volume, o.ActionError = nil, errors.New("refused")

@@ -19,12 +19,12 @@ func leadsTo(op workspace.Operation, wanted workspace.DesiredState) bool {
 	return false
 }
 
-// begins are the actions that start the object an operation then waits for.
+// begins are the actions that start something for which the operation then waits.
 var begins = map[Action]bool{
 	ActProvision: true, ActStart: true, ActStartArchive: true, ActStartRestore: true,
 }
 
-// mayWrite are the waits of a storage job that may still be running, on a machine that does not answer.
+// mayWrite are the waits during which a storage job may still be running, on a machine that does not answer.
 var mayWrite = map[string]bool{workspace.WaitNodeLost: true, workspace.WaitTerminating: true}
 
 // cancelled reports whether the operation in progress only waits for resources from outside, and leads to a state that
@@ -41,8 +41,8 @@ func (p *planner) cancelled(action Action) bool {
 // atOnce is the pause before the next look at a workspace that is otherwise at rest.
 const atOnce = 10 * time.Millisecond
 
-// cancel ends the operation without an error, and removes its storage job. Later steps remove the container
-// that it began to create, and the volume of a restore.
+// cancel ends the operation without an error, and removes its storage job. Later steps remove the container that the
+// operation began to create, and the volume of a restore.
 func (p *planner) cancel() Action {
 	n := &p.next
 	n.Operation, n.OpStartedAt = workspace.OpNone, time.Time{}

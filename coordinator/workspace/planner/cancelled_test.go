@@ -28,9 +28,9 @@ func waitsFor(op workspace.Operation, wanted workspace.DesiredState, reason stri
 	return w, o
 }
 
-// TestAWaitThatLeadsElsewhereIsCancelled: an operation that only waits for resources from outside ends without an
-// error once another state is desired, for every kind of wait. Everything that it began is removed. An operation
-// that leads to the new state continues.
+// TestAWaitThatLeadsElsewhereIsCancelled: once another state is desired, an operation that only waits for resources
+// from outside ends without an error. This holds for every kind of wait. Everything that it began is removed. An
+// operation that leads to the new state continues.
 func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 	const running, standby, archived, deleted = workspace.DesiredRunning, workspace.DesiredStandby, workspace.DesiredArchived, workspace.DesiredDeleted
 	reasons := []string{
@@ -96,9 +96,9 @@ func TestAWaitThatLeadsElsewhereIsCancelled(t *testing.T) {
 	}
 }
 
-// TestWhatWorksIsNotCancelled: a storage job that runs, or may run on a machine that does not report, ends by itself
-// (SPEC 1, contract 4), and so does a container that runs and is not ready yet. Anything that was told to end does
-// end.
+// TestWhatWorksIsNotCancelled: an operation is not cancelled while its storage job runs, or may run on a machine that
+// does not report, or while its container runs and is not ready yet. It ends by itself (SPEC 1, contract 4). Anything
+// that was told to end does end.
 func TestWhatWorksIsNotCancelled(t *testing.T) {
 	for _, reason := range []string{"", workspace.WaitNodeLost, workspace.WaitTerminating} {
 		for op, kind := range map[workspace.Operation]workspace.JobKind{workspace.OpRestoring: workspace.JobRestore, workspace.OpArchiving: workspace.JobArchive} {

@@ -56,7 +56,7 @@ type Policy struct {
 	MaxRetry int
 	// ProgressEvery is how often the progress of one operation may be saved.
 	ProgressEvery time.Duration
-	// FullDisk is set while the disk of the homes has no room for another one.
+	// FullDisk is set while the disk of the homes has no room for another home.
 	FullDisk *workspace.FullDisk
 	// NewOpID creates the id of a new archive or restore: a UUID.
 	NewOpID func() string
@@ -66,8 +66,8 @@ type Policy struct {
 // if that succeeded. So an operation is always claimed before its actuator runs, and an archive's key is always
 // saved before its volume is deleted (SPEC 1, contracts 4 and 8).
 type Decision struct {
-	// Next is the row after the decision. Changed means that it differs from the row before, so that it must be
-	// saved.
+	// Next is the row after the decision. Changed means that Next differs from the row before the decision, so that it
+	// must be saved.
 	Next workspace.Workspace
 	// Action is the actuator to call after the save, or [ActNothing].
 	Action  Action

@@ -48,8 +48,8 @@ func (p *planner) freeze() (Action, bool) {
 	return ActFreeze, true
 }
 
-// dozeEnded reports whether the container in which the workspace dozed has ended. Nothing begins before that is saved:
-// the save takes a running place for it or, if none is free, puts the workspace to sleep (SPEC 5).
+// dozeEnded reports whether the container in which the workspace dozed has ended. This is saved before anything begins:
+// the save takes a running place for the workspace or, if none is free, puts the workspace to sleep (SPEC 5).
 func (p *planner) dozeEnded() bool {
 	return !p.was.DozeAt.IsZero() && p.was.Phase == workspace.PhaseRunning && p.next.Phase != workspace.PhaseRunning
 }

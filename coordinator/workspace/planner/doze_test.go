@@ -8,8 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestFreezing lists what happens to a running workspace that should doze or should not, by the state of its
-// container.
+// TestFreezing lists what happens to a running workspace that should or should not doze, by the state of its container.
 func TestFreezing(t *testing.T) {
 	started := now.Add(-time.Hour)
 	up := *running

@@ -36,8 +36,8 @@ func TestStartIsRetried(t *testing.T) {
 	}
 }
 
-// TestAnEngineWithAnotherClock: whatever time the engine's clock shows, a container that exits during its start is a
-// failed start, and a container that had exited before is not.
+// TestAnEngineWithAnotherClock: whatever time the engine's clock shows, a container that exits during its start counts
+// as a failed start, and a container that had exited before does not.
 func TestAnEngineWithAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, -2 * time.Second, 0, 2 * time.Second, 3 * time.Hour} {
 		w, o := at(workspace.PhaseStandby)
@@ -76,9 +76,9 @@ func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	}
 }
 
-// TestDeletedInErrorKeepsItsVolumeForTheDelay: the volume may be the only copy of the files. Its container and
-// jobs are removed immediately; the volume after the delay, or when an administrator gives it up. If the
-// deletion is undone in between, the workspace is in ERROR again.
+// TestDeletedInErrorKeepsItsVolumeForTheDelay: the volume may be the only copy of the files. The container and the jobs
+// are removed immediately. The volume is removed after the delay, or when an administrator gives it up. If the deletion
+// is undone in between, the workspace is in ERROR again.
 func TestDeletedInErrorKeepsItsVolumeForTheDelay(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{workspace.ReasonRetryExceeded, workspace.ReasonConflict, workspace.ReasonTimeout} {
 		w, o := at(workspace.PhaseStandby)

@@ -21,8 +21,8 @@ func unchangedAt() (workspace.Workspace, workspace.Observation) {
 	return w, o
 }
 
-// TestUnchanged: the volume is deleted without a new archive only if everything confirms that the current one
-// has its content. In doubt the home is archived.
+// TestUnchanged: the volume is deleted without a new archive only if everything confirms that the current archive has
+// the volume's content. In doubt the home is archived.
 func TestUnchanged(t *testing.T) {
 	const (
 		drops = "drops the volume"
@@ -110,7 +110,7 @@ func TestUnchangedEndsWithTheArchiveFromBefore(t *testing.T) {
 	}
 }
 
-// The record of an archive, and the remembered state of the volume.
+// A decision records the new archive, and remembers the state of the volume.
 func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	w, o := unchangedAt()
 	o.Jobs[0] = workspace.Job{Kind: workspace.JobArchive, OpID: "op", State: workspace.JobSucceeded, Size: 9, Content: 20, Files: 3, SHA256: "new", Fingerprint: "G"}
@@ -147,8 +147,8 @@ func TestWhatIsRecordedOfAnArchive(t *testing.T) {
 	}
 }
 
-// A volume whose archive is saved stays, and is archived again, if that archive is found to be damaged, or
-// suspected, before the volume is deleted.
+// If a saved archive is found to be damaged, or is suspected, before its volume is deleted, then the volume stays and
+// is archived again.
 func TestAVolumeOutlivesAnArchiveThatMayBeDamaged(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace)

@@ -70,8 +70,7 @@ type harness struct {
 	forGood  bool // the delay has passed, or an administrator gave the files up
 }
 
-// questions returns a decision's questions to an object store that has not answered anything yet, when a retry
-// is due.
+// questions returns the questions of a decision when a retry is due and the object store has not answered anything yet.
 func questions(now time.Time, w workspace.Workspace, o workspace.Observation) planner.Ask {
 	o.Archive, o.Upload, o.Store = workspace.Unknown, workspace.Unknown, workspace.StoreAnswer{}
 	return planner.Reconcile(now, w, o, false, policy()).Ask
@@ -390,8 +389,8 @@ func (h *harness) crash() {
 	}
 }
 
-// kept reports whether the owner's last change is on a volume or in an archive. If the database was always
-// right, it must be the current archive or a younger one: the garbage collector deletes the others.
+// kept reports whether the owner's last change is on a volume or in an archive. If the database was always right, an
+// archive counts only if it is the current one or a younger one: the garbage collector deletes the others.
 func (h *harness) kept(older bool) bool {
 	if h.written == 0 {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWaitingForAnImage: an operation whose image is being pulled waits and shows that, past any timeout,
-// without asking the engine again. A failed pull is terminal immediately, except on an intact volume.
+// TestWaitingForAnImage: while its image is being pulled, an operation waits beyond any timeout and shows this. It does
+// not ask the engine again. A failed pull is terminal immediately, except on an intact volume.
 func TestWaitingForAnImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		op      workspace.Operation
@@ -89,8 +89,9 @@ func TestAProgressLimitsNothingForEver(t *testing.T) {
 	}
 }
 
-// TestAPullThatFailsForNowIsTriedAgain: after growing pauses, with the cause, and never as an error. Meanwhile
-// the desired state may change, and another requested attempt begins immediately.
+// TestAPullThatFailsForNowIsTriedAgain: a failed pull is tried again after growing pauses. The workspace shows the
+// cause, and this is never an error. Meanwhile the desired state may change, and an attempt that somebody requests
+// begins immediately.
 func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	w.OpStartedAt = now
@@ -128,7 +129,7 @@ func TestAPullThatFailsForNowIsTriedAgain(t *testing.T) {
 	if n.Waiting.FailedPull() || n.Waiting.Done != 1 || n.Waiting.Tries != 12 {
 		t.Errorf("bytes arrive: %+v", n.Waiting)
 	}
-	// It is postponed after its limit, like other waits, and still shows the cause.
+	// After its limit the operation is postponed, as with other waits, and still shows the cause.
 	o.Pull = nil
 	late := at.Add(6 * time.Minute)
 	gave := planner.Reconcile(late, w, o, true, policy()).Next
@@ -173,8 +174,8 @@ func TestARetryOfThePullReplacesWhatANodeTries(t *testing.T) {
 	}
 }
 
-// TestARetryOfThePullDecidesNothingElse when the start was postponed, or when the image has arrived meanwhile: the
-// record of the files stays, and no other decision waits for the retry.
+// TestARetryOfThePullDecidesNothingElse: the start was postponed, or the image has arrived meanwhile. The record of the
+// files stays, and no other decision waits for the retry.
 func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 	failed := &workspace.Waiting{Reason: workspace.WaitPullingImage, Cause: workspace.CauseRateLimit, Since: now, Tries: 9}
 	known := workspace.Fingerprint{Value: "v", VolumeOpID: "A", ArchiveKey: "key"}
@@ -211,8 +212,8 @@ func TestARetryOfThePullDecidesNothingElse(t *testing.T) {
 	}
 }
 
-// TestThePullsOfAnotherImageBeginAnew, as they do when another attempt is requested: the pause is one second, the next
-// attempt counts as the first, and the former image is not mentioned.
+// TestThePullsOfAnotherImageBeginAnew: for another image, or when another attempt is requested, the pause is one second
+// again, and the next attempt counts as the first. The former image is not mentioned.
 func TestThePullsOfAnotherImageBeginAnew(t *testing.T) {
 	failed := workspace.Waiting{
 		Reason: workspace.WaitPullingImage, Message: "503 of A", Cause: workspace.CauseServerError, Since: now.Add(-time.Hour), Tries: 10, Image: "A",

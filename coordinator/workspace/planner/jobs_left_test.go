@@ -9,8 +9,8 @@ import (
 )
 
 // TestAStartDoesNotWaitForTheRemovalOfItsJob: after a restore the container starts immediately. The successful
-// job is removed once the container runs. Every other job is removed before, even one that has archived the
-// volume: such a job proves that the volume was not used since.
+// job is removed once the container runs. Every other job is removed first, even one that has archived the volume: the
+// existence of such a job proves that the volume has not been used since.
 func TestAStartDoesNotWaitForTheRemovalOfItsJob(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	restored := workspace.Job{Kind: workspace.JobRestore, OpID: "r", State: workspace.JobSucceeded}

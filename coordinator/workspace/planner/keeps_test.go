@@ -57,7 +57,7 @@ func (h *harness) mustWait(a planner.Action, reason string) {
 		Pending: workspace.Pending{Reason: reason, Message: "the backend waits"}, Err: errors.New(string(a) + " waits")}, h.policy()))
 }
 
-// comesUp gives a started container that does not run yet the present obstacle, or lets it run.
+// comesUp gives the present obstacle to a started container that does not run yet, or lets that container run.
 func (h *harness) comesUp() {
 	if k := h.container; k != nil && k.Running && k.StartedAt.IsZero() && !ending(k.Pending) {
 		if k.Pending = h.keeps.start; k.Pending == nil {
@@ -100,7 +100,7 @@ func (h *harness) nodeChanged() {
 	}
 }
 
-// deleteContainer removes the container, unless its node must confirm that and does not. A volume in doubt is
+// deleteContainer removes the container, unless its node must confirm the removal and does not. A volume in doubt is
 // removed with it.
 func (h *harness) deleteContainer() {
 	if k := h.container; k != nil && k.Running && ending(k.Pending) {

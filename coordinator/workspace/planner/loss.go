@@ -17,8 +17,8 @@ const restoreGap = 10 * time.Minute
 // no archive yet.
 const freshFor = 10 * time.Minute
 
-// conflict describes why the existing volume is not one that this row knows, or returns "". The database may be
-// older than reality, and the volume may hold newer files than any archive (SPEC 12.9).
+// conflict explains why the existing volume is not one that this row knows, or returns "". The database may be older
+// than reality, and the volume may hold newer files than any archive (SPEC 12.9).
 func (p *planner) conflict() string {
 	v, w := p.o.Volume, p.was
 	if v == nil || w.HomeCtx.StaleVolumeOpID != "" && v.OpID == w.HomeCtx.StaleVolumeOpID {
@@ -161,8 +161,8 @@ func (p *planner) dataLost() string {
 	if p.o.Volume != nil {
 		return ""
 	}
-	// Data that a container may have written is lost even if the container's end was not seen. After a deletion
-	// that gave the volume up and was undone, the older archive is not the data.
+	// Data that a container may have written is lost even if the container's end was not seen. If a deletion gave the
+	// volume up and was undone afterwards, the older archive is not the workspace's data.
 	had := p.was.Conditions.True(workspace.VolumeReady) || n.HomeCtx.Dirty
 	archived := n.ArchiveKey != "" && n.Conditions.True(workspace.ArchiveReady)
 	current := archived && n.HomeCtx.RestoreMarker == n.ArchiveKey && !n.HomeCtx.Dirty
@@ -172,8 +172,8 @@ func (p *planner) dataLost() string {
 	return ""
 }
 
-// uploadPossible reports whether the archive operation in progress has uploaded the whole content, or may have done so
-// because the object store was not asked yet.
+// uploadPossible reports whether the archive operation in progress has uploaded the whole content, or whether that is
+// still possible because the object store was not asked yet.
 func (p *planner) uploadPossible() bool {
 	return p.next.Operation == workspace.OpArchiving && p.next.ArchiveKey != p.expectedKey() &&
 		p.o.Upload != workspace.Absent

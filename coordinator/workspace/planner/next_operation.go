@@ -69,8 +69,8 @@ func (p *planner) nextDeletion() workspace.Operation {
 	return workspace.OpNone
 }
 
-// kept returns the reason of the wait that tells how long the volume of a deleted workspace stays if it is in no
-// archive. The rule is that of [planner.mayDeleteVolume].
+// kept returns the reason of the wait of a deleted workspace whose volume is in no archive. The reason tells how long
+// that volume stays. The rule is that of [planner.mayDeleteVolume].
 func (p *planner) kept() string {
 	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
 		return workspace.WaitKeptUntilGivenUp
@@ -84,9 +84,9 @@ func (p *planner) intact() bool {
 	return p.o.Volume != nil && n.Conditions.True(workspace.VolumeReady) && p.foreign == "" && !n.ErrorReason.Terminal()
 }
 
-// stepsDown reports whether an intact volume is archived even though the delay has passed. The delay may have passed
-// without a leader, or the row is from before the deletion was undone. Time alone gives up only a volume whose
-// archiving was tried and has failed.
+// stepsDown reports whether an intact volume is archived even though the delay has passed. There may have been no
+// leader during the delay, or the row may be from before the deletion was undone. The delay alone gives up a volume
+// only if archiving it was tried and has failed.
 func (p *planner) stepsDown() bool {
 	w := p.was.Waiting
 	failed := w != nil && (w.Reason == workspace.WaitArchiveFailed || w.Reason == workspace.WaitDeletionFailed)
@@ -107,8 +107,8 @@ func (p *planner) mayDeleteVolume() bool {
 }
 
 // givenUp reports whether the volume was given up with the workspace. A volume that was found or made after the
-// deletion was not. The volume's creation time does not tell, because the engine and the database have different
-// clocks (SPEC 12.13).
+// deletion was not given up. The volume's creation time does not help, because the engine and the database have
+// different clocks (SPEC 12.13).
 func (p *planner) givenUp() bool {
 	n := &p.next
 	if p.foreign != "" {

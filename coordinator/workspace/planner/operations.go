@@ -193,8 +193,8 @@ func (p *planner) start() Action {
 	case k != nil && k.Disrupted && p.was.Operation == workspace.OpStarting && p.exited(k):
 		return p.evicted(k)
 	case k != nil && !k.Disrupted && p.exited(k):
-		// It was started by this operation and has exited already. It is removed, otherwise the next attempt
-		// would mistake it for its own; the last one stays so that its output can be read.
+		// It was started by this operation and has exited already. It is removed: otherwise the next attempt would
+		// mistake it for its own container. After the last attempt it stays, so that its output can be read.
 		p.fail(workspace.ReasonActionFailed, "the container exited right after it started, with exit "+howEnded(k))
 		if p.next.Operation == workspace.OpNone {
 			return ActNothing

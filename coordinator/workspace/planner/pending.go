@@ -18,8 +18,8 @@ var pendingReasons = map[string]bool{
 	workspace.WaitEvicted: true, workspace.WaitJobImage: true, workspace.WaitEgressRules: true,
 }
 
-// sharedWaits are the waits for shared resources, during which an operation that yields is postponed. An operation
-// keeps waiting for a machine that may still write, or for an administrator.
+// sharedWaits are the waits for shared resources, during which an operation that yields is postponed. An operation is
+// not postponed while it waits for a machine that may still write, or for an administrator.
 var sharedWaits = map[string]bool{
 	workspace.WaitUnschedulable: true, workspace.WaitVolume: true, workspace.WaitQuota: true,
 	workspace.WaitPullingImage: true, workspace.WaitEvicted: true, workspace.WaitBackendAway: true,
@@ -40,8 +40,8 @@ func (p *planner) outlasted() bool {
 	return limit > 0 && p.now.Sub(since) > limit
 }
 
-// startWaits reports whether the container was started and waits for resources from outside. Then nothing
-// remains but to wait, and no operation keeps the desired state from changing.
+// startWaits reports whether the container was started and waits for resources from outside. Then the only thing left
+// to do is to wait, and no operation prevents a change of the desired state.
 func (p *planner) startWaits(op workspace.Operation) bool {
 	k := p.o.Container
 	if op != workspace.OpStarting || k == nil || !k.Running || k.Pending == nil || k.Pending.Failure != "" ||
@@ -59,8 +59,8 @@ func (p *planner) evicted(k *workspace.Container) Action {
 	return ActStart
 }
 
-// whyNotReady returns the backend's reason why a running container is not ready, or the text otherwise if there is
-// none.
+// whyNotReady returns the backend's reason why a running container is not ready. If the backend gives none, it returns
+// the argument otherwise.
 func whyNotReady(k *workspace.Container, otherwise string) string {
 	if k.Pending != nil {
 		return k.Pending.Message
@@ -90,7 +90,7 @@ func (p *planner) waitAs(w *workspace.Pending) {
 	p.waiting.Cause = w.Cause
 }
 
-// keepPending keeps the wait that an actuator of this operation has reported until the next attempt has a
+// keepPending keeps showing the wait that an actuator of this operation has reported, until the next attempt has a
 // result.
 func (p *planner) keepPending() {
 	if w := p.waited(); w != nil && p.was.Operation == p.next.Operation && (pendingReasons[w.Reason] || w.FailedPull()) {

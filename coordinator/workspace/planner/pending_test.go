@@ -26,8 +26,8 @@ func pendingContainer(w *workspace.Pending) *workspace.Container {
 }
 
 // TestOperationsWaitForTheirBackend: each operation names the obstacle, does only what it would do anyway, and never
-// ends in an error. Waits for a machine that may still write continue; the others are postponed after their limit, so
-// that the desired state may change.
+// ends in an error. An operation keeps waiting for a machine that may still write. With any other wait it is postponed
+// after its limit, so that the desired state may change.
 func TestOperationsWaitForTheirBackend(t *testing.T) {
 	job := func(kind workspace.JobKind, w *workspace.Pending) []workspace.Job {
 		return []workspace.Job{{Kind: kind, OpID: "op", State: workspace.JobRunning, Pending: w}}
@@ -86,8 +86,8 @@ func TestOperationsWaitForTheirBackend(t *testing.T) {
 	}
 }
 
-// TestAStartThatWaitsGoesOnByItself, however long that takes, and meanwhile another desired state is carried
-// out.
+// TestAStartThatWaitsGoesOnByItself: a start that waits continues by itself, however long the wait takes. If another
+// state is desired meanwhile, that is carried out.
 func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
 	for _, pending := range []*workspace.Pending{noNode, pulls, {Reason: workspace.WaitVolume, Message: "attached elsewhere"}} {
 		w, o := during(workspace.OpStarting, workspace.DesiredRunning)
@@ -112,8 +112,9 @@ func TestAStartThatWaitsGoesOnByItself(t *testing.T) {
 	}
 }
 
-// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container is started again, and a job removed so that the next one
-// has the present settings. That is no failure, and it does not happen before a retry is due.
+// TestWhatHasNotBegunIsMadeAnewFromOtherSettings: a container that has not begun to run is started again under other
+// settings. A job that has not begun is removed, so that the next one has the present settings. That is no failure, and
+// it does not happen before a retry is due.
 func TestWhatHasNotBegunIsMadeAnewFromOtherSettings(t *testing.T) {
 	old := *noNode
 	old.Outdated = true
@@ -170,8 +171,8 @@ func resumes(t *testing.T, name string, w workspace.Workspace, o workspace.Obser
 	}
 }
 
-// TestWhatDoesNotPassEndsTheOperation as a failure with its reason, and nothing of the attempt stays: the cause
-// may be repaired before the next one.
+// TestWhatDoesNotPassEndsTheOperation: an obstacle that does not pass by itself ends the operation as a failure with
+// its reason. Nothing of the attempt stays, because the cause may be repaired before the next one.
 func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Container = pendingContainer(noImage)
@@ -182,7 +183,7 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	if d = planner.Reconcile(now, w, o, true, policy()); d.Next.ErrorReason != "" || d.Action != planner.ActNothing {
 		t.Errorf("before the next attempt is due: %s %q", d.Next.ErrorReason, d.Action)
 	}
-	// Recovered: the container of the previous attempt says nothing about this one.
+	// After a recovery, the container of the previous attempt says nothing about this one.
 	w, o = at(workspace.PhaseStandby)
 	w.DesiredState, o.Container = workspace.DesiredRunning, pendingContainer(noImage)
 	if d = planner.Reconcile(now, w, o, false, policy()); d.Next.Operation != workspace.OpStarting || d.Next.ErrorReason != "" || d.Action != planner.ActDeleteContainer {
@@ -212,8 +213,9 @@ func TestWhatDoesNotPassEndsTheOperation(t *testing.T) {
 	}
 }
 
-// TestWhatAnAdministratorMustGiveHasNoEnd: the image of storage jobs, and the firewall rules for workspaces.
-// Nothing counts as a failure, however long it takes, and an intact volume can be opened meanwhile.
+// TestWhatAnAdministratorMustGiveHasNoEnd: operations wait without a limit for the image of storage jobs, and for the
+// firewall rules of workspaces. However long that takes, nothing counts as a failure, and an intact volume can be
+// opened meanwhile.
 func TestWhatAnAdministratorMustGiveHasNoEnd(t *testing.T) {
 	for _, reason := range []string{workspace.WaitJobImage, workspace.WaitEgressRules} {
 		missing := fmt.Errorf("starting: %w", &workspace.PendingError{
@@ -291,8 +293,8 @@ func TestAnActuatorThatMustWait(t *testing.T) {
 	}
 }
 
-// TestABackendThatDoesNotAnswerAnActuator is waited for, like one that does not answer an observation, however often.
-// The wait of an archive is a different matter.
+// TestABackendThatDoesNotAnswerAnActuator: however often the backend does not answer an actuator, the operation waits,
+// as it does when the backend does not answer an observation. The wait of an archive is a different matter.
 func TestABackendThatDoesNotAnswerAnActuator(t *testing.T) {
 	away := fmt.Errorf("start: %w", workspace.Fail(workspace.ReasonUnreachable, errors.New("the engine is stopping")))
 	for _, op := range []workspace.Operation{workspace.OpProvisioning, workspace.OpStarting, workspace.OpStopping, workspace.OpDeleting} {
@@ -359,8 +361,8 @@ func TestTheCauseOfAnEndIsTold(t *testing.T) {
 	}
 }
 
-// TestAVolumeInDoubt: nothing is concluded from it. Above all, a container is not stopped if its volume would
-// be removed with it.
+// TestAVolumeInDoubt: nothing is concluded from it. In particular, a container is not stopped if its volume would be
+// removed with it.
 func TestAVolumeInDoubt(t *testing.T) {
 	doubt := &workspace.Volume{OpID: "A", Unknown: "its claim is being deleted"}
 	for _, phase := range []workspace.Phase{workspace.PhasePending, workspace.PhaseArchived, workspace.PhaseStandby, workspace.PhaseRunning} {

@@ -1,6 +1,6 @@
 // Package planner owns the choice of the next operation and action for a workspace (SPEC 3), given its row and
 // an observation. It must not perform I/O, read the clock or import anything but the standard library and
-// package workspace. So every rule that protects a user's files can be tested as a table of values.
+// package workspace. This is why every rule that protects a user's files can be tested as a table of values.
 package planner
 
 import (
@@ -227,8 +227,8 @@ func (p *planner) awaitsRecovery() bool {
 }
 
 // needed returns the sensors that the next step depends on. A container whose volume may be removed with it is
-// not stopped: while it runs, its files can be saved. Nor is one that was in use in a conflict, until it is
-// known whether it still is.
+// not stopped: while it runs, its files can be saved. Nor is a container that was in use in a conflict, until it is
+// known whether it still is in use.
 func (p *planner) needed() workspace.Sensors {
 	n := &p.next
 	inConflict := n.HomeCtx.ConflictDesired != "" && n.Operation == workspace.OpNone && !n.Deleted()
@@ -283,8 +283,8 @@ func (p *planner) describeContainer() {
 	p.describeSilence()
 }
 
-// orphanJobs returns the removal of jobs that belong to no operation, if there are any. A job that still runs
-// would write to the volume while the next operation uses it.
+// orphanJobs returns the action that removes the jobs that belong to no operation, if there are any. A job that still
+// runs would write to the volume while the next operation uses it.
 func (p *planner) orphanJobs() Action {
 	if p.next.Operation == workspace.OpNone && len(p.o.Jobs) > 0 && (p.awaitsRecovery() || !p.startsBesideJobs()) {
 		return p.act(ActDeleteJobs)
@@ -293,8 +293,8 @@ func (p *planner) orphanJobs() Action {
 }
 
 // clearMarker clears restore_marker, and forgets the incarnation, when the volume is gone and its archive
-// exists and is current. Otherwise a volume of the same name that appears late would be mistaken for the
-// restored one, or for one to restore over.
+// exists and is current. Otherwise a volume of the same name that appears late would be mistaken for the restored
+// volume, or for one that a restore may overwrite.
 func (p *planner) clearMarker() {
 	n := &p.next
 	if !p.o.Knows(workspace.SensorVolumes) || p.o.Volume != nil || p.o.Archive != workspace.Present || n.HomeCtx.Dirty {
@@ -352,9 +352,9 @@ func (p *planner) act(a Action) Action {
 	return a
 }
 
-// fail counts a failure. A terminal one, and the last of MaxRetry, moves the workspace to ERROR and ends the operation
-// in the same save. Others leave the operation in place for a retry. The jobs are removed in either case: a failed job
-// would block the next attempt. A cause outside the workspace postpones the operation instead.
+// fail counts a failure. A terminal failure, or the last of MaxRetry failures, moves the workspace to ERROR and ends
+// the operation in the same save. Others leave the operation in place for a retry. The jobs are removed in either case:
+// a failed job would block the next attempt. A cause outside the workspace postpones the operation instead.
 func (p *planner) fail(reason workspace.ErrorReason, message string) Action {
 	n := &p.next
 	if p.givesWay(reason) {

@@ -36,7 +36,7 @@ func conditions(volume, archive, container bool) workspace.Conditions {
 	return c
 }
 
-// homeVolume is a volume created before volumes were labelled; answers is a working store.
+// homeVolume is a volume created before volumes were labelled; answers is the answer of a working store.
 var (
 	homeVolume = &workspace.Volume{}
 	answers    = workspace.StoreAnswer{State: workspace.StoreAnswers}
@@ -44,7 +44,7 @@ var (
 
 var running = &workspace.Container{Running: true, Ready: true, Volume: true, Endpoint: "172.18.0.2:8080", StartedAt: now.Add(-time.Hour)}
 
-// at is a workspace that has converged in a phase, with its observation.
+// at returns a workspace that has converged in a phase, and its observation.
 func at(p workspace.Phase) (workspace.Workspace, workspace.Observation) {
 	w := workspace.Workspace{ID: id, Phase: p, Operation: workspace.OpNone, DesiredState: workspace.DesiredState(p), PhaseChangedAt: now.Add(-time.Hour),
 		CreatedAt: now.Add(-time.Minute)}
@@ -116,7 +116,7 @@ func TestNextOperation(t *testing.T) {
 	}
 }
 
-// TestDeletionStepsDown: the remains of a deleted workspace decide the order of removal, and anything from which its
+// TestDeletionStepsDown: what is left of a deleted workspace decides the order of removal. Anything from which its
 // archive can still be made is archived (SPEC 3).
 func TestDeletionStepsDown(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhenProgressIsSaved: no more often than allowed, and only if it is new.
+// TestWhenProgressIsSaved: progress is saved no more often than allowed, and only if it is new.
 func TestWhenProgressIsSaved(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int, p workspace.JobProgress) *workspace.JobProgress {

@@ -286,8 +286,8 @@ func checkStep(t *rapid.T, h *harness, was workspace.Workspace, d planner.Decisi
 	}
 }
 
-// checkRevert checks the step in which an older archive has become the current one. The replaced state is in an
-// archive that is the way back. From then on the owner wants the older state.
+// checkRevert checks the step in which an older archive has become the current one. The replaced state must be in an
+// archive, so that the owner can go back to it. From then on the owner wants the older state.
 func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	t.Helper()
 	r := h.row
@@ -308,9 +308,9 @@ func checkRevert(t *rapid.T, h *harness, was workspace.Workspace, older bool) {
 	h.written = h.archives[r.ArchiveKey].version
 }
 
-// checkRoute checks the route after a decision that has seen the containers. It leads only to a running
-// container, to every ready one, and to none that may be about to end. Between decisions, a container that
-// could not be deleted is ready and has no route.
+// checkRoute checks the route after a decision that has seen the containers. The route leads only to a running
+// container, and never to one that may be about to end. Every ready container has a route. Between decisions, a
+// container that could not be deleted is ready and has no route.
 func checkRoute(t *rapid.T, h *harness, was workspace.Workspace) {
 	t.Helper()
 	r := h.row

@@ -23,8 +23,8 @@ func (p *planner) queued(kind workspace.JobKind) bool {
 	return true
 }
 
-// told rounds down how many jobs are ahead, to 10, 20, 50, 100 and so on. Each change is a write, and with
-// hundreds of waiting jobs nearly all would change whenever one ends.
+// told rounds the number of jobs ahead down to 10, 20, 50, 100 and so on. Each change of the number is a write. With
+// hundreds of waiting jobs, nearly all numbers would change whenever one job ends.
 func told(before int) int {
 	if before <= workspace.ExactlyBefore {
 		return before

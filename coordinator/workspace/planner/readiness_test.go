@@ -50,8 +50,8 @@ func TestTheFirstAnswerEndsTheStart(t *testing.T) {
 	}
 }
 
-// TestAContainerIsHeldBack while its backend must check it: it is started again, which is no failure, and it is
-// unused meanwhile. A container that people may be using already, such as that of an older leader, is left alone.
+// TestAContainerIsHeldBack: a container that its backend must check is started again, which is no failure. Meanwhile
+// nobody uses it. A container that people may be using already, such as that of an older leader, is left alone.
 func TestAContainerIsHeldBack(t *testing.T) {
 	unseen := *running
 	unseen.StartAgain = true
@@ -95,7 +95,7 @@ func TestAnErrorOfTheStartEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-// TestTheFoundPortIsUsed by the container in which it was found, and by no other one.
+// TestTheFoundPortIsUsed only for the container in which the port was found.
 func TestTheFoundPortIsUsed(t *testing.T) {
 	w, o := at(workspace.PhaseRunning)
 	o.Image, o.Port, o.Readiness = "test/image:1", 0, &workspace.Readiness{Instead: 8888}
@@ -108,7 +108,7 @@ func TestTheFoundPortIsUsed(t *testing.T) {
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || !reflect.DeepEqual(next.HomeCtx, n.HomeCtx) {
 		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
 	}
-	// The port remains in use. A discovery holds for the image and port that the container was started with.
+	// The port remains in use. A found port is valid for the image and port that the container was started with.
 	o.Readiness, o.Image = &workspace.Readiness{Instead: 8888}, "test/image:2"
 	if next := planner.Reconcile(now, n, o, false, policy()).Next; next.Endpoint != "172.18.0.2:8888" || next.HomeCtx.Found != want {
 		t.Errorf("%q, found %+v", next.Endpoint, next.HomeCtx.Found)
@@ -145,7 +145,7 @@ func TestTheFoundPortIsUsed(t *testing.T) {
 	}
 }
 
-// TestWhatListensIsTold while the workspace runs and does not answer, until it does.
+// TestWhatListensIsTold: while the workspace runs and does not answer, it shows which ports listen.
 func TestWhatListensIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		silence workspace.Silence

@@ -139,8 +139,8 @@ func TestDatabaseOlderThanReality(t *testing.T) {
 	}
 }
 
-// TestARestoreGoesOnWhateverTheEnginesClockSays: for another leader, only the database's clock decides how old
-// a volume is.
+// TestARestoreGoesOnWhateverTheEnginesClockSays: another leader uses only the database's clock to decide how old a
+// volume is.
 func TestARestoreGoesOnWhateverTheEnginesClockSays(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		w, o := archived(workspace.DesiredRunning)
@@ -212,8 +212,8 @@ func TestArchivingAnOlderRow(t *testing.T) {
 	}
 }
 
-// TestEachRestoreMakesItsOwnVolume: the remains of an interrupted restore are deleted by their own name while
-// the archive exists, never written over.
+// TestEachRestoreMakesItsOwnVolume: the remains of an interrupted restore are deleted by their own name while the
+// archive exists, and are never overwritten.
 func TestEachRestoreMakesItsOwnVolume(t *testing.T) {
 	w, o := archived(workspace.DesiredRunning)
 	w.HomeCtx.VolumeOpID, o.Volume = "A", volume("A")
@@ -335,7 +335,7 @@ func TestRecoveryIsCarriedOutOnce(t *testing.T) {
 			t.Errorf("%s: it asks the object store first", name)
 		}
 	}
-	// An empty home instead of the volume: container, jobs and volume go first, by name.
+	// An empty home was chosen instead of the volume: first the container, the jobs and the volume are removed by name.
 	w, o := at(workspace.PhaseStandby)
 	w.Phase, w.HomeCtx.VolumeOpID = workspace.PhaseError, "A"
 	w.Recovery = &workspace.Recovery{ID: "1", Choice: workspace.RecoverEmpty, ReplaceVolume: true, VolumeOpID: "B"}

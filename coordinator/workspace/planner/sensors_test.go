@@ -93,7 +93,7 @@ func TestWhatCannotBeInspectedFreezesItsWorkspace(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEndedContainerLeavesRunning is SPEC 3: people may be working in one that turned unhealthy, and it
+// TestOnlyAnEndedContainerLeavesRunning is SPEC 3: people may be working in a container that turned unhealthy, and it
 // recovers by itself.
 func TestOnlyAnEndedContainerLeavesRunning(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestTimeoutsCountFromProgress(t *testing.T) {
 	}
 }
 
-// TestPullingAnImage is shown, has a limit of its own, and its failure ends the start.
+// TestPullingAnImage: the pull is shown and has a limit of its own, and its failure ends the start.
 func TestPullingAnImage(t *testing.T) {
 	w, o := during(workspace.OpStarting, workspace.DesiredRunning)
 	o.Pull = &workspace.Pull{Done: 120e6, Total: 540e6}

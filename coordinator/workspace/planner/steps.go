@@ -12,8 +12,8 @@ type step struct {
 // steps lists the steps of a decision in their order. Only a step changes the next row, and each sees the changes of
 // the steps before it. The first step that ends the decision is the last one.
 var steps = []step{
-	// Decisions by the row alone. The conditions stay unchanged, so a loss that shows for the first time is found by
-	// the next observation.
+	// Decisions by the row alone. The conditions stay unchanged, so the next observation finds a loss that shows for
+	// the first time.
 	{"count an actuator's error", (*planner).countError},
 	{"carry out a recovery", (*planner).recover},
 	// The observation (SPEC 2).
@@ -75,8 +75,8 @@ func (p *planner) endRevertOfDeleted() {
 	}
 }
 
-// stayInError keeps a workspace in ERROR until its recovery. It still records a loss: later observations no longer show
-// that the data existed, so after a recovery an empty volume would be provisioned.
+// stayInError keeps a workspace in ERROR until its recovery. It still records a loss. Otherwise an empty volume would
+// be provisioned after a recovery, because later observations no longer show that the data existed.
 func (p *planner) stayInError() (Action, bool) {
 	if !p.awaitsRecovery() {
 		return ActNothing, false

@@ -12,9 +12,9 @@ type traits struct {
 	timeout time.Duration
 	// sensors are required for it to continue.
 	sensors workspace.Sensors
-	// usesStore means that it does not begin before the object store answers.
+	// usesStore means that the operation does not begin before the object store answers.
 	usesStore bool
-	// makesHome means that it creates the workspace's data, from nothing or from the archive that the row
+	// makesHome means that the operation creates the workspace's data, from nothing or from the archive that the row
 	// knows.
 	makesHome bool
 	// needsDisk means that it brings a home to the disk. A workspace whose home is there already starts even if

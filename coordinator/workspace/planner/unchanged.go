@@ -2,7 +2,7 @@ package planner
 
 import "github.com/codehub/gateway/coordinator/workspace"
 
-// recordOf returns a job's record of the archive that it has made or read.
+// recordOf returns the record of the archive that a job has made or read, as the job reported it.
 func recordOf(j *workspace.Job) *workspace.ArchiveRecord {
 	return &workspace.ArchiveRecord{Size: j.Size, Content: j.Content, Files: j.Files, SHA256: j.SHA256}
 }
@@ -19,9 +19,9 @@ func (p *planner) remember(job *workspace.Job) {
 	}
 }
 
-// unchanged decides after an archive job that has found the home in the state that it was given. The current archive
-// stays current, and the volume is deleted. That requires that the state belongs to this volume and to this archive,
-// and that the store has this archive unchanged. When in doubt, the home is archived.
+// unchanged decides what to do after an archive job has found the home still in the state that the job was given. The
+// current archive stays current, and the volume is deleted. That requires that the state belongs to this volume and to
+// this archive, and that the store has this archive unchanged. When in doubt, the home is archived.
 func (p *planner) unchanged(job *workspace.Job) Action {
 	n, f := &p.next, p.next.HomeCtx.Fingerprint
 	switch {
@@ -42,8 +42,8 @@ func (p *planner) unchanged(job *workspace.Job) Action {
 	return p.act(ActDropArchivedVolume)
 }
 
-// archiveAnew makes an archive although a job found none needed. The next job has no state to compare with, and
-// an id of its own, so that the former result is not mistaken for its result.
+// archiveAnew makes an archive although a job found none needed. The next job gets no state to compare with, and an id
+// of its own, so that the result of the former job is not mistaken for its result.
 func (p *planner) archiveAnew() Action {
 	n := &p.next
 	n.HomeCtx.Fingerprint, n.HomeCtx.Dirty = workspace.Fingerprint{}, true

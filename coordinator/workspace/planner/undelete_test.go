@@ -43,8 +43,9 @@ func TestUndeleteAfterTheVolumeWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestADeletionStepsDownFirst, even when its delay has passed. Time alone gives up only a volume whose archiving was
-// tried and has failed. The delay may have passed without a leader, or the row is from before the deletion was undone.
+// TestADeletionStepsDownFirst, even when its delay has passed. The delay alone gives up a volume only if archiving it
+// was tried and has failed. There may have been no leader during the delay, or the row may be from before the deletion
+// was undone.
 func TestADeletionStepsDownFirst(t *testing.T) {
 	type step struct {
 		op     workspace.Operation

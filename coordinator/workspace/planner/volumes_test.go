@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestAFullDisk: an operation that brings a home to the disk waits for room, and no other one does.
+// TestAFullDisk: only operations that bring a home to the disk wait for room.
 func TestAFullDisk(t *testing.T) {
 	const why = "the disk of the homes is 96% full"
 	full := policy()

@@ -9,14 +9,14 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// waitForStore maps the states of the object store that must pass first to the reasons of the waits.
+// waitForStore maps each state in which the object store cannot be used to the reason of the wait for it.
 var waitForStore = map[workspace.StoreState]string{
 	workspace.StoreAway: workspace.WaitStoreAway, workspace.StoreRefuses: workspace.WaitStoreRefuses,
 	workspace.StoreMismatch: workspace.WaitBucketMismatch,
 }
 
-// resume restarts the limits of the operation if a wait that does not count against them has ended, even if a
-// wait that counts follows, such as for a cluster that does not answer.
+// resume restarts the limits of the operation when a wait that does not count against them has ended. It does so even
+// if a wait that counts follows, such as one for a cluster that does not answer.
 func (p *planner) resume() {
 	if p.was.Waiting.Unlimited() && !p.waiting.Unlimited() && p.next.Operation != workspace.OpNone &&
 		p.next.Operation == p.was.Operation {
@@ -78,7 +78,8 @@ func (p *planner) retryLater() {
 		}
 		if pendingReasons[p.waiting.Reason] &&
 			(n.Operation != workspace.OpNone || n.Wanted() != workspace.DesiredArchived) {
-			// Not for a postponed workspace that is only being put away: an attempt begins an upload.
+			// This does not apply to a postponed workspace that is only being put away, because each attempt begins an
+			// upload.
 			limit = retryMaxAway
 		}
 	}
@@ -103,7 +104,8 @@ func (p *planner) giveWay(reason, message string) Action {
 }
 
 // resultLost repeats a storage job whose result was lost. That is no failure of the workspace, because the work may be
-// done. If MaxRetry results in a row are lost, that does not pass by itself, so it ends the attempts like a failure.
+// done. However, if MaxRetry results in a row are lost, the cause does not pass by itself: the attempts end as after a
+// failure.
 func (p *planner) resultLost(message string) Action {
 	n := &p.next
 	if n.HomeCtx.Unread++; n.HomeCtx.Unread < p.policy.MaxRetry {

@@ -81,8 +81,8 @@ func TestTheStoreIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestWaitingForARefusalEnds after the limit, for a workspace without an intact volume, with a message that names the
-// remedy. An unreachable store may come back.
+// TestWaitingForARefusalEnds: if the store refuses, a workspace without an intact volume waits only until the limit.
+// The message of its error names the remedy. An unreachable store may come back.
 func TestWaitingForARefusalEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase  workspace.Phase
@@ -187,7 +187,7 @@ func TestArchivingGivesWay(t *testing.T) {
 	}
 }
 
-// TestPausesGrow up to ten minutes, and while the store is away up to half a minute.
+// TestPausesGrow up to ten minutes, but only up to half a minute while the store is away.
 func TestPausesGrow(t *testing.T) {
 	for _, c := range []struct {
 		store    workspace.StoreAnswer

@@ -13,7 +13,7 @@ func (h *harness) settled() bool {
 	return r.Operation == workspace.OpNone && (r.Phase == workspace.Phase(r.DesiredState) && r.ErrorReason == "" || r.NeedsRecovery() != "")
 }
 
-// retry makes a recovery without a choice, after all faults have ended. A workspace with its own volume reaches its
+// retry requests a recovery without a choice after all faults have ended. A workspace with its own volume reaches its
 // desired state with its files. If it is unknown where its files are, it waits for a choice.
 func retry(t *testing.T, s stuck) {
 	h := s.harness()

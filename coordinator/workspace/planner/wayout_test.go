@@ -98,8 +98,8 @@ func (h *harness) choose(r workspace.Recovery) {
 	h.row.ErrorReason, h.row.ErrorMessage, h.row.ErrorCount = "", "", 0
 }
 
-// exits are the ways out: the choices of a recovery. Each has the version of the files that it keeps, or -1 if
-// it cannot be chosen.
+// exits are the ways out: the choices of a recovery. keeps returns the version of the files that the choice keeps, or
+// -1 if the choice is not possible.
 var exits = map[string]struct {
 	choice workspace.Recovery
 	keeps  func(s stuck) int

@@ -1,6 +1,6 @@
-// Package postgrestest has what the tests of package postgres and of the packages above it share: statements and
-// notifications of a database. It must not import these packages, because their own tests could not use it then. Only
-// tests may import it.
+// Package postgrestest helps the tests of package postgres, and of the packages above it, to run statements and to
+// receive notifications. It must not import these packages: otherwise their own tests could not use it. Only tests may
+// import it.
 package postgrestest
 
 import (
@@ -46,7 +46,7 @@ func Migrated[D interface {
 	}
 }
 
-// Exec executes a statement. It may take longer than the product's statements: many tests create thousands of rows.
+// Exec executes a statement. It has no time limit, because many tests create thousands of rows.
 func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
@@ -110,7 +110,7 @@ func Until[N any, ID ~string](t testing.TB, pool *pgxpool.Pool, received <-chan 
 	return out
 }
 
-// Matches returns the sorted first groups of all matches of pattern, each once.
+// Matches returns the text of the first group in every match of pattern, sorted and without duplicates.
 func Matches(pattern, text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
