@@ -204,7 +204,7 @@ func caller() (name string, reached []string) {
 			break
 		}
 		outer = f
-		if strings.HasSuffix(f, ".(*Backend).release") {
+		if strings.HasSuffix(f, ".(*Backend).removeFinalizer") {
 			break // the first process to see that a Pod has ended differs from run to run
 		}
 	}
