@@ -15,7 +15,7 @@ import (
 
 // Settings of a [Store] can be changed at run time with [Store.Apply].
 type Settings struct {
-	// Verify is how a storage job checks that the store has kept an upload, before the archive counts:
+	// Verify tells how a storage job checks that the store has kept an upload, before the archive counts:
 	// [contract.VerifyFull] or [contract.VerifyChecksum]. Default: full.
 	Verify string
 	// Keys encrypt and decrypt archives. Default: no keys and no encryption.
@@ -87,8 +87,8 @@ func (s Settings) Validate() error {
 	return errors.Join(err, s.Keys.Validate())
 }
 
-// Validate tries the keys: this process must be able to open what it encrypts. Otherwise an archived workspace
-// could never be restored.
+// Validate tries the keys: this process must be able to decrypt what it encrypts. Otherwise an archived workspace could
+// never be restored.
 func (k Keys) Validate() error {
 	if _, err := k.identities(); err != nil {
 		return setting.Errorf("encryption identities", "%w", err)

@@ -107,8 +107,8 @@ func TestSettingsValidate(t *testing.T) {
 	}
 }
 
-// TestJobsFollowTheSettings: a job's environment and grant follow the settings at its start. An archive gets public
-// keys, a restore secret ones, and the environment contains no key.
+// TestJobsFollowTheSettings: a job's environment and grant follow the settings at its start. A job that archives gets
+// public keys, and one that restores gets secret keys. The environment contains no key.
 func TestJobsFollowTheSettings(t *testing.T) {
 	s := open(t, options(devenv.S3(t)))
 	if env := s.JobEnv("k"); !slices.Contains(env, contract.EnvVerify+"=full") {

@@ -43,8 +43,8 @@ func parseSSE(text string) (http.Header, error) {
 	return asked, nil
 }
 
-// ServerSideEncryption returns the headers with which PutObject and CreateMultipartUpload, and no other requests,
-// request the encryption of [Options.SSE]. It is empty for options that [Options.Validate] refuses.
+// ServerSideEncryption returns the headers that request the encryption of [Options.SSE]. Only PutObject and
+// CreateMultipartUpload send them. It is empty for options that [Options.Validate] refuses.
 func (o Options) ServerSideEncryption() http.Header {
 	asked, _ := parseSSE(o.SSE)
 	return asked

@@ -140,8 +140,8 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 // Stat describes the archive under key. If the archive or its commit marker does not exist, the error is
 // [fs.ErrNotExist]. If both exist but the marker is malformed, so that a restore would refuse the archive, Stat returns
 // the description and [contract.ErrMalformedMeta] with [workspace.ReasonArchiveCorrupted]. Any other error says nothing
-// about the archive: with [workspace.ReasonUnreachable] the store is away; otherwise the store refuses, and the error
-// says what to check.
+// about the archive: if its reason is [workspace.ReasonUnreachable], the store is away; otherwise the store refuses,
+// and the error says what to check.
 func (s *Store) Stat(ctx context.Context, key string) (Info, error) {
 	// The marker comes first, with GET. Only that answer distinguishes a missing object from a missing bucket, and a
 	// wrong bucket must not look like lost data.

@@ -9,8 +9,8 @@ import (
 	"net/http"
 )
 
-// authorities returns the certificates that the system trusts, and those in a PEM text. It refuses a text with anything
-// else: otherwise an unreadable certificate would only be noticed in the first request.
+// authorities returns the certificates that the system trusts, and those in a PEM text. It refuses a text that contains
+// anything else: otherwise nobody would notice an unreadable certificate before the first request.
 func authorities(text string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Upload is a multipart upload that was neither completed nor aborted, such as that of a killed storage job, whose next
-// run has a different key. Its parts occupy the store without being listed as objects.
+// Upload is a multipart upload that was neither completed nor aborted. An example is the upload of a killed storage
+// job: the next run of the job has a different key, and so does not complete it. Its parts occupy the store without
+// being listed as objects.
 type Upload struct {
 	// Key is the name of the object to be uploaded, without the prefix.
 	Key string

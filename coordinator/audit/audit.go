@@ -22,7 +22,8 @@ const (
 	Anonymous Kind = "anonymous"
 )
 
-// Through is how a change was made: the interface that an actor used, or the part of the system that acts by itself.
+// Through tells how a change was made: by which interface an actor made it, or by which part of the system it was made
+// automatically.
 type Through string
 
 // The values in the audit.
@@ -46,8 +47,8 @@ const (
 	Busy Through = "busy"
 )
 
-// Actor is who made a change, and from where. It MUST NOT contain a secret. The statement that writes it adds the names
-// of the user and of the token.
+// Actor is who made a change, and from where. It MUST NOT contain a secret. The statement that writes the actor adds
+// the names of the user and of the token.
 type Actor struct {
 	Kind Kind `json:"kind"`
 	// ID is the id of a user. Name is for other actors: a provider, or a user of the operating system.
@@ -87,7 +88,7 @@ type key struct{}
 // With returns a context whose changes are those of the actor.
 func With(ctx context.Context, a Actor) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// WithLater is like [With], but asks for the actor only when something changes: most requests change nothing.
+// WithLater is like [With], but asks for the actor only if something changes, because most requests change nothing.
 func WithLater(ctx context.Context, a func() Actor) context.Context {
 	return context.WithValue(ctx, key{}, a)
 }

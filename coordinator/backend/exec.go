@@ -11,13 +11,13 @@ import (
 type Executor interface {
 	// Exec runs a command in the workspace's running container, as the container's user and in its folder. It writes
 	// the output as it comes, from one goroutine. A slow writer slows the command down; output MUST NOT be buffered
-	// without a bound. Exec returns the exit code: 126 or 127 for a command that cannot start, with the reason in the
-	// output.
+	// without a bound. Exec returns the exit code. If the command cannot start, that is 126 or 127, and the output
+	// contains the reason.
 	//
-	// If no container runs, the error is [ErrNotFound], and if it is frozen, [ErrFrozen]; in both cases none of the
-	// input was read. If the container is frozen while the command runs, the command and Exec resume after the thaw.
-	// Any other error means that the command's end is unknown. When ctx ends, Exec returns soon, and the command's
-	// input ends. The command keeps running, because no engine can end it.
+	// If no container runs, the error is [ErrNotFound]. If the container is frozen, the error is [ErrFrozen]. In both
+	// cases Exec has read none of the input. If the container is frozen while the command runs, the command and Exec
+	// resume after the thaw. Any other error means that the command's end is unknown. When ctx ends, Exec returns soon,
+	// and the command's input ends. The command keeps running, because no engine can end it.
 	Exec(ctx context.Context, id workspace.ID, c Command, stdout, stderr io.Writer) (exitCode int, err error)
 }
 
@@ -25,9 +25,9 @@ type Executor interface {
 type Command struct {
 	// Words are the program and its arguments.
 	Words []string
-	// Stdin is the command's input, or nil. It is read as fast as the command reads it, and MUST NOT be buffered
-	// without a bound. When it ends, the command's input ends, while the output continues; the input of a terminal has
-	// no end. Exec may return during a Read; the caller must then end the Read.
+	// Stdin is the command's input, or nil. Exec reads it as fast as the command does, and MUST NOT buffer it without a
+	// bound. When Stdin ends, the command's input ends, and its output continues. The input of a terminal does not end.
+	// Exec may return while a Read is in progress; the caller must then end that Read.
 	Stdin io.Reader
 	// Terminal is the terminal in which the command runs, or nil. Its output goes to stdout.
 	Terminal *Terminal

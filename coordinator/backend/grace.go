@@ -10,7 +10,7 @@ import (
 // setting says otherwise (SPEC 7).
 const DefaultStopGrace = 3 * time.Second
 
-// MaxStopGrace is far below the limit of the operation that removes a container, 5 minutes (SPEC 3).
+// MaxStopGrace is far below 5 minutes, the limit of the operation that removes a container (SPEC 3).
 const MaxStopGrace = time.Minute
 
 // CheckStopGrace returns an error for a grace period that is not allowed.

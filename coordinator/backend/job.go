@@ -40,7 +40,7 @@ var commands = map[workspace.JobKind]string{
 var opIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Validate refuses values that cannot become a container's name or environment. Its errors never repeat the
-// environment, which an engine's errors might do.
+// environment, whereas an engine's errors might.
 func (s JobSpec) Validate() error {
 	if err := errors.Join(CheckID(s.ID), checkOwner(s.Owner)); err != nil {
 		return err
@@ -103,9 +103,9 @@ type JobEnd struct {
 // its engine stopped, or because its host ran out of memory (SPEC 3).
 func Signalled(code int) bool { return code == killed || code == terminated }
 
-// The exit codes of SIGKILL and SIGTERM, and of a container whose end the engine missed, because its host lost power or
-// the engine was killed together with it. No storage job ends with the last of these codes by itself, but a workspace's
-// program may.
+// These are the exit codes of SIGKILL and of SIGTERM, and of a container whose end the engine missed because the host
+// lost power or because the engine was killed together with the container. A storage job never ends with the last of
+// these codes by itself; a workspace's program may.
 const (
 	killed     = 128 + 9
 	terminated = 128 + 15
@@ -170,8 +170,8 @@ func (e JobEnd) Outcome() workspace.Job {
 	return job
 }
 
-// courseOf returns when the job began each step, or nil if it does not say. The job's times are not trusted: no step
-// begins before the previous one, nor after the job's end.
+// courseOf returns when the job began each step, or nil if it does not say. courseOf does not trust the job's times: in
+// its result, no step begins before the previous step or after the job's end.
 func courseOf(r contract.Result) *workspace.JobCourse {
 	if r.Began == 0 || !(r.Seconds >= 0 && seconds(r.Seconds) < maxCourse) {
 		return nil
@@ -193,7 +193,7 @@ const maxCourse = 48 * time.Hour
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // ProgressOf returns the newest progress in the output of a running job, as a [contract.ProgressLine], or "". The line
-// contains only counters, no times or rates: it changes exactly when the job makes progress.
+// contains only counters and no times or rates, so it changes whenever the job makes progress, and only then.
 func ProgressOf(stdout []byte) string {
 	for len(stdout) > 0 {
 		line := contract.LastLine(stdout)

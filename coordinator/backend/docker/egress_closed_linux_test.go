@@ -113,8 +113,8 @@ func TestNothingStartsBeforeTheRulesStand(t *testing.T) {
 // nowhere is an image that no engine has.
 func (*engine) nowhere() string { return "codehub/nowhere:1" }
 
-// TestAutoDecidesOnce: if the rules were ever in force, nothing starts without them, even in another process and after
-// the image was lost. An engine that did not support the rules gets them as soon as it does.
+// TestAutoDecidesOnce: if the rules were ever in force, no workspace starts without them. This holds in other
+// processes, too, and after the image was lost. An engine that did not support the rules gets them as soon as it does.
 func TestAutoDecidesOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range unable {

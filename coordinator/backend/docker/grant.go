@@ -15,8 +15,9 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// deliver puts the job's grant into its scratch volume before the job starts. The engine shows a container's settings
-// but not the content of a volume, and the volume disappears with the container. A second grant replaces the first.
+// deliver puts the job's grant into its scratch volume before the job starts. The engine shows the settings of a
+// container to its clients, but not the content of a volume. The volume disappears together with the container. A
+// second grant replaces the first.
 func (d *Docker) deliver(ctx context.Context, containerID string, grant []byte) error {
 	if len(grant) == 0 {
 		return nil

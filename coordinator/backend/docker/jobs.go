@@ -45,7 +45,7 @@ func (d *Docker) listJobs(ctx context.Context, ids ...workspace.ID) ([]container
 }
 
 // Jobs implements [backend.Core]. It makes one call to the engine, and two more for each job that has ended since the
-// last call. For each running job it makes at most one call a second: see [backend.ReportInterval]. It omits a job
+// last call. It makes at most one call a second for each running job: see [backend.ReportInterval]. It omits a job
 // whose container was created but not started: for the caller it does not exist yet, and StartJob starts it.
 func (d *Docker) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	list, err := d.listJobs(ctx, ids...)
@@ -120,7 +120,7 @@ func imageOf(c *container.InspectResponse) string {
 	return c.Config.Image
 }
 
-// outcomeOf returns how a job ended, but not its kind and operation. gone means that its container was removed in the
+// outcomeOf returns how a job ended, without its kind and operation. gone means that its container was removed in the
 // meantime. See [backend.Outcomes] for unreadable output.
 func (d *Docker) outcomeOf(ctx context.Context, id workspace.ID, containerID string) (
 	o workspace.Job, gone bool, err error) {

@@ -101,13 +101,14 @@ func (d *Docker) Containers(ctx context.Context, ids ...workspace.ID) (map[works
 	return found, nil
 }
 
-// alone reports whether err concerns one container alone: the engine did answer, or this program failed on it.
+// alone reports whether err concerns only one container: the engine has answered, or this program has failed to handle
+// that container.
 func alone(ctx context.Context, err error) bool {
 	return engine.Answered(ctx, err) || guard.Panicked(err)
 }
 
 // describe returns what a listing shows about a container. A paused container counts as running and not ready. A
-// listing contains neither exit codes nor times. network is the container that has the network: the container itself,
+// listing contains neither exit codes nor times. network is the container that owns the network: the container itself,
 // or its sandbox.
 func (d *Docker) describe(s, network container.Summary, id workspace.ID) workspace.Container {
 	c := workspace.Container{

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// While a node does not answer, a look into a container is repeated at this interval and for this long. After that the
-// workspace is used without a look: in some clusters no command reaches any container.
+// While a node does not answer, a look into a container is repeated at this interval and for this long. After that, the
+// workspace is used without a look, because in some clusters no command reaches any container.
 const (
 	lookFor   = 20 * time.Second
 	lookEvery = 500 * time.Millisecond
@@ -29,8 +29,9 @@ const (
 // are any, it records them on the claim, removes the Pod and reports the removal: the next Pod mounts folders of the
 // home there. It returns the claim's current state. Otherwise it records on the Pod that it has looked.
 //
-// After a crash in between, the Pod is as it was, or the claim already has the folders that the next Pod mounts. No Pod
-// is removed twice because of the same folder: a volume that hides a folder that the Pod mounts is an error.
+// If this process crashes in between, the Pod is as it was, or the claim already lists the folders that the next Pod
+// mounts. No second Pod is removed because of the same folder: if the Pod already mounts the folder and a volume still
+// hides it, see returns an error.
 func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.PersistentVolumeClaim) (
 	now *corev1.PersistentVolumeClaim, removed bool, err error) {
 	image := p.Annotations[spec.AnnotationUnseen]
@@ -67,8 +68,8 @@ func (b *Backend) see(ctx context.Context, p *corev1.Pod, home *corev1.Persisten
 	return now, true, b.endPod(ctx, p, spec.GraceOf(p))
 }
 
-// hides returns the error for volumes that a runtime mounts inside the home although the Pod mounts folders of the home
-// there.
+// hides returns the error for the case that a runtime mounts volumes inside the home although the Pod mounts folders of
+// the home at these places.
 func hides(image string, places []string) error {
 	return fmt.Errorf("image %s declares a volume that is mounted at %s inside the home, which would hide files there and lose "+
 		"new ones, and the Pod cannot prevent that: build the image without that VOLUME. If a link in the home leads there, "+

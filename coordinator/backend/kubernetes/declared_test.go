@@ -85,8 +85,8 @@ func TestProgramsAreAskedToEnd(t *testing.T) {
 	})
 }
 
-// TestSharedMemoryOfAPod: half of the workspace's memory fits into /dev/shm, which is more than the 64 MiB of runtimes,
-// but no more than half.
+// TestSharedMemoryOfAPod: the size of /dev/shm is half of the workspace's memory, and not the 64 MiB that runtimes set
+// by default.
 func TestSharedMemoryOfAPod(t *testing.T) {
 	e := newEngine(t)
 	_, _, endpoint := e.begin(t, func(o *spec.Options) { o.MemoryBytes = 512 << 20 })
@@ -98,8 +98,8 @@ func TestSharedMemoryOfAPod(t *testing.T) {
 	}
 }
 
-// TestAFolderOfTheHomeAtItsPlace: files in a folder that the template mounts are in the home, whether or not the
-// template mounts the folder. The program's user may write there, although the node created the folder.
+// TestAFolderOfTheHomeAtItsPlace: files in a folder of the home are the same whether or not the template mounts that
+// folder. The program's user may write there, although the node created the folder.
 func TestAFolderOfTheHomeAtItsPlace(t *testing.T) {
 	e := newEngine(t)
 	b, s, endpoint := e.begin(t, func(o *spec.Options) {

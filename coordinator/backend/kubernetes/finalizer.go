@@ -16,10 +16,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// RemoveFinalizers removes this backend's finalizer from those workspaces' Pods in which nothing runs any more, or, if
-// there are no ids, from such Pods of all workspaces. Until then a deletion, for example by the drain of a node, does
-// not finish. It calls may before it changes anything. It costs one request for each such Pod, and no others. Any
-// number of processes may call it.
+// RemoveFinalizers removes this backend's finalizer from Pods in which nothing runs any more. It looks at the Pods of
+// these workspaces, or of all workspaces if there are no ids. As long as a Pod has the finalizer, its deletion, for
+// example by the drain of a node, does not finish. It calls may before it changes anything. It costs one request for
+// each such Pod, and no others. Any number of processes may call it.
 func (b *Backend) RemoveFinalizers(ctx context.Context, may func(context.Context) error, ids ...workspace.ID) error {
 	pods, err := list(ctx, b.caches.Pods, "listing pods", ids)
 	if err != nil {
@@ -39,8 +39,8 @@ func (b *Backend) RemoveFinalizers(ctx context.Context, may func(context.Context
 	return errors.Join(errs...)
 }
 
-// removeFinalizer removes our finalizer from the Pod, which must be releasable. Nothing else does. It changes only the version
-// of the Pod that was judged.
+// removeFinalizer removes our finalizer from the Pod, which must be releasable. Nothing else removes it. The request
+// fails unless the Pod still has the version that was judged.
 func (b *Backend) removeFinalizer(ctx context.Context, p *corev1.Pod) error {
 	doing := "letting pod " + p.Name + " go"
 	return retryChanged(ctx, doing, func() error {
@@ -61,7 +61,7 @@ func (b *Backend) removeFinalizer(ctx context.Context, p *corev1.Pod) error {
 }
 
 // awaitGone returns once that deleted Pod is gone, and removes its finalizer when nothing of it runs any more. It waits
-// until [object.GoneLimit] has passed after the grace period, but does not wait for a node that does not report.
+// for at most [object.GoneLimit] after the grace period. It does not wait for a node that does not report.
 func (b *Backend) awaitGone(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	var ended *corev1.Pod // as it was when it was released
 	lost := false

@@ -72,8 +72,9 @@ func sh(t *testing.T, b backend.Backend, id workspace.ID, script string) string 
 	return strings.TrimSpace(out.String())
 }
 
-// TestVolumesOfAnImage: an image may declare any volumes. Files in a volume inside the home are in the home, and
-// survive sleep. The workspace's user owns the folder. Only the first start with an image takes a second Pod.
+// TestVolumesOfAnImage: an image may declare any volumes. If the image declares a volume inside the home, files there
+// are nevertheless files of the home, and survive sleep. The workspace's user owns the folder. Only the first start
+// with an image takes a second Pod.
 func TestVolumesOfAnImage(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())
@@ -89,7 +90,7 @@ func TestVolumesOfAnImage(t *testing.T) {
 		"above":        {[]string{"/home"}, nil, nil, 1},
 		"elsewhere":    {[]string{"/data", "/home/other"}, nil, nil, 1},
 		"a short link": {[]string{"/work"}, map[string]string{"work": "home/coder/work"}, nil, 1},
-		// Because the folder's path is longer, the Pod mounts it after the runtime has mounted the volume.
+		// The folder has the longer path, so the Pod's mount of it is made after the runtime has mounted the volume.
 		"through a link": {[]string{"/srv/linked/deep"}, map[string]string{"srv": "home/coder"}, []string{"linked/deep"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,9 +187,9 @@ func TestAVolumeThatCannotBeKeptAway(t *testing.T) {
 	})
 }
 
-// TestALinkInPlaceOfAFolder: once the folder is known, a user may replace it with a link, using another image. A link
-// out of the volume is not followed, and the message has the remedy. A link to a place inside the volume, and a file,
-// are mounted as they are.
+// TestALinkInPlaceOfAFolder: after the folder has been recorded, a user may start another image and replace the folder
+// with a link. A link out of the volume is not followed, and the message has the remedy. A link to a place inside the
+// volume, and a file, are mounted as they are.
 func TestALinkInPlaceOfAFolder(t *testing.T) {
 	e := newEngine(t)
 	b := e.New(t, backendtest.Installation())

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Command prints the number of processes including its own, the sockets, and the kernel's counters of the container if
-// they are visible inside (cgroup v2). It needs sh and head in the image.
+// Command prints the number of processes including its own, and the sockets. If the kernel's counters for the container
+// are visible inside it (cgroup v2), it prints these, too. It needs sh and head in the image.
 var Command = []string{"sh", "-c", `set -- /proc/[0-9]*
 echo $#
 head -c 1048576 /proc/net/tcp /proc/net/tcp6 /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/memory.current \
@@ -34,7 +34,7 @@ type Seen struct {
 	Local []int
 	// CPU is the processor time used so far.
 	CPU time.Duration
-	// Memory is in bytes, without file contents that the kernel has read ahead and may drop.
+	// Memory is in bytes. It excludes the contents of files that the kernel keeps in memory and may drop.
 	Memory int64
 }
 

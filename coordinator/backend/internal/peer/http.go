@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 4 << 20
 
-// Attach makes t dial through w. The caller must attach t before its first use. t must not use an HTTP proxy, which
-// would answer the question itself: Attach turns proxies off.
+// Attach makes t dial through w. The caller must attach t before its first use. Attach turns off HTTP proxies in t,
+// because a proxy would answer the question itself.
 func (w *Watcher) Attach(t *http.Transport) {
 	dial := t.DialContext
 	if dial == nil {

@@ -7,13 +7,13 @@
 // [Watcher.ID] returns the id of the engine that answered the calls before it. A connection leads to the same engine
 // for its whole life, and all connections that carry requests lead to the same engine. When a new connection finds
 // another engine, the watcher refuses it and closes the connections to the previous engine. It accepts the other engine
-// only after [Settle]; until then, ID fails. So between the last answer of the previous engine and the first id of the
-// other one, more time passes than any observation takes. No answer of the previous engine is judged by the other's id.
-// Counting dials and asking for the id over the transport is not enough: the question might use another connection than
-// the answers did, and reach another engine.
+// only after [Settle]; until then, ID fails. So more time than any observation takes passes between the last answer of
+// the previous engine and the first time that ID returns the id of the other one. No answer of the previous engine is
+// judged by the id of the other one. It would not be enough to count the dials and to ask for the id through the
+// transport: the question might use another connection than the answers did, and so reach another engine.
 //
-// A proxy that distributes the requests of one connection among engines defeats
-// this. A proxy that forwards connections, such as ssh or socat, does not.
+// This does not work behind a proxy that distributes the requests of one connection among several engines. It works
+// behind a proxy that forwards whole connections, such as ssh or socat.
 package peer
 
 import (
@@ -30,8 +30,8 @@ const (
 	// most 20 s.
 	Settle = 30 * time.Second
 	// askLimit bounds the question on a new connection, including the wait for its turn. An engine
-	// takes about 4 ms. An overloaded one takes seconds, and giving up early to ask again would keep it
-	// overloaded.
+	// takes about 4 ms. An overloaded engine takes seconds. If the watcher gave up early and asked again, the engine would
+	// stay overloaded.
 	askLimit = 30 * time.Second
 )
 
@@ -43,8 +43,8 @@ type Watcher struct {
 	kind string
 	ask  func(ctx context.Context, c net.Conn) (id string, err error)
 	now  func() time.Time // tests replace it before the first connection
-	// turn holds one value while a question is asked. Many questions at once, after all connections broke,
-	// would overload a busy engine.
+	// turn holds one value while a question is asked. If all connections have broken, many questions at once would
+	// overload a busy engine.
 	turn chan struct{}
 
 	mu    sync.Mutex // guards the fields below
@@ -114,8 +114,7 @@ func (w *Watcher) admit(raw net.Conn, id string) (*conn, error) {
 	case w.id == "" || w.id == id:
 		w.other = ""
 	case w.other != id:
-		// The engine has changed. Calls in flight fail, and no later call gets an answer of the
-		// previous engine.
+		// The engine has changed. Calls in progress fail, and no later call gets an answer of the previous engine.
 		w.other, w.since = id, w.now()
 		for c := range w.conns {
 			c.Conn.Close()
@@ -146,9 +145,9 @@ func (w *Watcher) ID() (string, error) {
 	return w.id, nil
 }
 
-// Reconnects counts the connections that were made while there was no other one. This happens after each start of the
-// engine or its host, among other causes. When the number has changed, the caller must check everything again that such
-// a start may have undone. It performs no I/O.
+// Reconnects counts the connections that were made while there was no other connection. There is such a connection
+// after each start of the engine or its host, and also for other reasons. When the number has changed, the caller must
+// check everything again that such a start may have undone. It performs no I/O.
 func (w *Watcher) Reconnects() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -327,7 +327,7 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// TestAHungEngine: the question is abandoned together with the call that needs the connection.
+// TestAHungEngine: when the call that needs a connection is given up, the question on that connection is given up, too.
 func TestAHungEngine(t *testing.T) {
 	hung, end := make(chan struct{}), make(chan struct{})
 	a := started(newFake(t, "A", func(_ http.ResponseWriter, r *http.Request) { hung <- struct{}{}; <-end }))
@@ -387,7 +387,8 @@ func TestOneQuestionAtATime(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: whichever engine answers a call, ID never names another one before Settle.
+// TestManyAtOnce: after an engine has answered a call, ID never returns the id of another engine before Settle has
+// passed.
 func TestManyAtOnce(t *testing.T) {
 	a, b := started(newFake(t, "A", nil)), started(newFake(t, "B", nil))
 	c := newCaller(t, a)

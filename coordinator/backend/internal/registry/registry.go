@@ -11,7 +11,7 @@ import (
 // Verdict is the meaning of a failed pull.
 type Verdict int
 
-// The verdicts. Only a definite answer of a registry or an engine is permanent.
+// The verdicts. A failure is permanent only if a registry or an engine has answered definitely.
 const (
 	// Temporary: the next attempt may succeed.
 	Temporary Verdict = iota
@@ -23,8 +23,8 @@ const (
 	Invalid
 )
 
-// The message contains the image's name. None of the phrases can occur in a name, which has neither blanks nor a colon
-// before a blank.
+// The message contains the image's name. None of the phrases can occur in that name, because it contains no blank, and
+// so no colon before a blank.
 var (
 	throttled = regexp.MustCompile(`(?im)(^|: )toomanyrequests(: |$)|too many requests|\brate limit\b|` + status + `429\b`)
 	broken    = regexp.MustCompile(`(?i)\b5\d\d (internal server error|bad gateway|service unavailable|gateway time-?out)|` +

@@ -17,15 +17,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// downLimit is how long a cache is trusted after its watch has ended. It is longer than the time needed to open the
-// next watch: a cluster ends each watch after a few minutes.
+// downLimit is how long a cache is trusted after its watch has ended. A cluster ends each watch after a few minutes, so
+// downLimit is longer than it takes to open the next watch.
 const downLimit = 5 * time.Second
 
 // Cache holds the objects of one kind that a label selector matches. It is safe for concurrent use.
 //
-// It is a store of client-go's reflector and not an informer. An informer queues between the reflector and its store, so that a
-// listing right after an outage could show the objects from before it; it retries with a fixed backoff of up to a minute; and
-// a panic while it handles an object ends the process.
+// It is a store of client-go's reflector and not an informer, for three reasons. An informer has a queue between the
+// reflector and its store, so that a listing right after an outage could still show the objects from before the outage.
+// It retries with a fixed backoff of up to a minute. If it panics while it handles an object, the process ends.
 type Cache[T object] struct {
 	client  *Client
 	what    string // such as "Pods", for errors
@@ -129,8 +129,8 @@ func (k *Cache[T]) List(ctx context.Context, ids ...workspace.ID) ([]T, error) {
 }
 
 // Await returns once done reports true for the object of that name. It calls done with the current state and with every
-// later one, however short-lived. obj is the zero value if the object does not exist. done must not use the cache. The
-// error is Unreachable in the same cases as for List, and when ctx ends first.
+// later one, even if that lasts only for a moment. obj is the zero value if the object does not exist. done must not
+// use the cache. The error is Unreachable in the same cases as for List, and when ctx ends first.
 func (k *Cache[T]) Await(ctx context.Context, name string, done func(obj T, exists bool) bool) error {
 	k.start()
 	w := &waiter[T]{done: done, met: make(chan struct{})}
@@ -227,8 +227,8 @@ func (k *Cache[T]) following() bool { return k.watch != nil && k.watch.complete 
 // stale reports whether there has been no watch for too long. The caller holds the lock.
 func (k *Cache[T]) stale() bool { return !k.following() && k.now().Sub(k.down) > downLimit }
 
-// unreachable gives err the reason Unreachable, regardless of its own reason: the state of the objects is
-// unknown (SPEC 2).
+// unreachable gives err the reason Unreachable, whatever reason err had, because the state of the objects is unknown
+// (SPEC 2).
 func (k *Cache[T]) unreachable(err error) error {
 	err = Wrap("following the "+k.what, err)
 	if workspace.ReasonOf(err) == workspace.ReasonUnreachable {
@@ -260,8 +260,8 @@ func (k *Cache[T]) failed(err error) {
 	k.moved()
 }
 
-// opened records that a watch has begun. A watch that sends all objects first is complete once [Cache.Replace] is
-// called: until then the cache may hold the objects from before an outage.
+// opened records that a watch has begun. If a watch sends all objects first, the cache is complete only when
+// [Cache.Replace] is called: until then, it may hold the objects from before an outage.
 func (k *Cache[T]) opened(f *feed[T], sendsFirst bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -355,8 +355,8 @@ func (k *Cache[T]) Replace(list []any, _ string) error {
 // Resync implements [cache.ReflectorStore].
 func (k *Cache[T]) Resync() error { return nil }
 
-// set stores the object under its name, or removes the stored one if it does not exist any more. The caller holds the
-// lock.
+// set stores the object under its name. If the object does not exist any more, set removes the stored one. The caller
+// holds the lock.
 func (k *Cache[T]) set(name string, obj T, exists bool) {
 	if was, known := k.objects[name]; known {
 		id := workspaceOf(was)

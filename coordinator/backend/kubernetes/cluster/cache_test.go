@@ -104,7 +104,7 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	look()
-	// Identity makes another request for the identity, in addition to the question on the first connection.
+	// In addition to the question on its first connection, Identity makes a request for the identity.
 	before := f.asked()
 	if len(before) != 3 || f.watches() != 3 {
 		t.Errorf("%d watches, asked were %v; want the three watches", f.watches(), before)
@@ -117,7 +117,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestAWatchThatEnds: after a watch that ends regularly, another one follows, and nothing is missed.
+// TestAWatchThatEnds: after a watch that ends regularly, another one follows, and no event is missed.
 func TestAWatchThatEnds(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -163,7 +163,7 @@ func TestAnOutage(t *testing.T) {
 	wantNextPods(t, k, "[two]")
 }
 
-// TestAnExpiredWatch: the cluster no longer has the events since the last watch.
+// TestAnExpiredWatch: when the cache opens a new watch, the cluster no longer has all events since the last watch.
 func TestAnExpiredWatch(t *testing.T) {
 	f := newFake(t, "A")
 	f.put("one", "w1")
@@ -211,7 +211,7 @@ func TestRestoredCluster(t *testing.T) {
 	})
 }
 
-// TestNeverFilled: a cluster that does not answer at first is not an empty one.
+// TestNeverFilled: a cluster that does not answer at first does not count as an empty one.
 func TestNeverFilled(t *testing.T) {
 	f := newFake(t, "A")
 	f.answers(away)

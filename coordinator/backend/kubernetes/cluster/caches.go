@@ -11,8 +11,8 @@ import (
 )
 
 // Caches hold the objects of one installation. Watches keep them current, so that a listing costs no request. They
-// are filled on first use. Their objects are shared, must not be changed, and lack the fields that nothing reads: see
-// stripPod, stripClaim and stripJob.
+// are filled on first use. Their objects are shared and must not be changed. The objects lack the fields that this
+// program does not read: see stripPod, stripClaim and stripJob.
 type Caches struct {
 	Pods   *Cache[*corev1.Pod]
 	Claims *Cache[*corev1.PersistentVolumeClaim]
@@ -32,9 +32,9 @@ func (c *Client) Follow(selector string) *Caches {
 	return s
 }
 
-// Changes sends the workspace of each object that changes from now on. Several changes of a workspace that come faster
-// than the caller reads are sent once. A listing after that shows them. The channel is closed when ctx ends or the
-// client is closed.
+// Changes sends the workspace of each object that changes from now on. If a workspace changes several times before the
+// caller reads, it is sent once. A listing after that shows them. The channel is closed when ctx ends or the client is
+// closed.
 func (s *Caches) Changes(ctx context.Context) <-chan workspace.ID {
 	h := &hints{ids: make(map[workspace.ID]struct{}), wake: make(chan struct{}, 1)}
 	s.mu.Lock()

@@ -27,7 +27,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// protobuf is the content type of requests: it costs a fraction of JSON.
+// protobuf is the content type of requests. It takes a fraction of the time and memory that JSON takes.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // userAgent names this program in the cluster's audit log.
@@ -149,8 +149,8 @@ func resource[T object, L runtime.Object](c *Client, client rest.Interface, name
 // Namespace is the client's namespace.
 func (c *Client) Namespace() string { return c.settings.namespace }
 
-// Identity returns the uid of the namespace kube-system. Every new connection asks for it, so that Identity costs a
-// request only before the first connection. Identity belongs to the cluster that answered last: see package peer.
+// Identity returns the uid of the namespace kube-system. Every new connection asks for it. So Identity makes a request
+// only if there was no connection yet. The uid is that of the cluster that answered last: see package peer.
 func (c *Client) Identity(ctx context.Context) (string, error) {
 	const doing = "asking the cluster for its identity"
 	id, err := c.watch.ID()
@@ -185,8 +185,8 @@ func (c *Client) Logs(ctx context.Context, pod string, o *corev1.PodLogOptions) 
 	return r, c.explain(err)
 }
 
-// task runs f in the background, with a context that Close ends. If the client is already closed, task calls otherwise
-// instead. doing says what f does, as a gerund, in the log of a panic.
+// task runs f in the background, with a context that Close ends. If the client is already closed, task calls the
+// function otherwise instead. doing is a gerund that tells what f does; it is logged if f panics.
 func (c *Client) task(doing string, f func(context.Context), otherwise func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -141,7 +141,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestAClusterThatHangs: a request times out; a watch times out only until it has begun.
+// TestAClusterThatHangs: requests time out. A watch times out only if it does not begin.
 func TestAClusterThatHangs(t *testing.T) {
 	f := newFake(t, "A")
 	c := f.connect()

@@ -21,7 +21,7 @@ import (
 const connectLimit = 10 * time.Second
 
 // limits end a connection within seconds after the cluster has disappeared. A watch may be silent for a long time, and
-// its silence must mean that nothing happens.
+// its silence must mean that no object has changed.
 var limits = dialer.Limits{
 	Connect: 5 * time.Second, Idle: 3 * time.Second, Interval: time.Second, Count: 3, Unacknowledged: 6 * time.Second,
 }

@@ -30,7 +30,7 @@ const (
 	channelClose  = 255 // the second byte is the channel to close
 )
 
-// inputPiece is the maximum of input in one message, in bytes, as in Kubernetes' own client.
+// inputPiece is how many bytes of input one message has at most, as in Kubernetes' own client.
 const inputPiece = 32 << 10
 
 // maxMessage bounds a message from a command, in bytes. The cluster sends pieces of 32 KiB.
@@ -44,8 +44,8 @@ func (e *NotStartedError) Error() string { return e.Message }
 
 // Exec runs a command in a container of a Pod, and writes its output to stdout and stderr, which may be nil. An error
 // means that the command did not start ([*NotStartedError]), or did not run to its end. Unlike Kubernetes' package
-// remotecommand, Exec uses the client's own connections, so that the command runs in a known cluster. When ctx ends,
-// Exec closes the connection; the command is not killed.
+// remotecommand, Exec uses the client's own connections, so that the command runs only in the cluster whose identity
+// was checked. When ctx ends, Exec closes the connection, but does not kill the command.
 func (c *Client) Exec(ctx context.Context, pod, container string, command backend.Command, stdout, stderr io.Writer) (
 	exitCode int, err error) {
 	ctx, over := context.WithCancel(ctx)

@@ -31,7 +31,7 @@ import (
 // Job.
 const workspaces = 10_000
 
-// heapLimit is the caches' share, in MiB, of the 300 MiB that the program may use.
+// heapLimit is how many of the 300 MiB that the program may use are for the caches.
 const heapLimit = 110
 
 // TestMemory fills the caches of one process with the objects of a large installation.
@@ -150,7 +150,7 @@ func blankOf(kind string) object {
 	return new(corev1.PersistentVolumeClaim)
 }
 
-// aged is one of a workspace's objects as it is after some time in the cluster.
+// aged returns one of a workspace's objects as it is after some time in the cluster.
 func aged(t testing.TB, o spec.Options, kind string, i int) object {
 	id := workspace.ID(fmt.Sprintf("%08x-1111-4222-8333-%012x", i, i))
 	op := fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", i, i)

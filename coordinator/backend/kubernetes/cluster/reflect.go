@@ -125,7 +125,7 @@ func newFeed[T object](k *Cache[T], w watch.Interface, strip func(T), sendsFirst
 	return f
 }
 
-// pass passes on the events of the watch until the watch falls silent or ends, or ctx ends.
+// pass forwards the events of the watch until the watch falls silent, the watch ends, or ctx ends.
 func (f *feed[T]) pass(ctx context.Context, k *Cache[T], w watch.Interface, strip func(T)) {
 	silence := time.NewTimer(k.silence)
 	defer silence.Stop()

@@ -21,8 +21,8 @@ type object interface {
 }
 
 // Resource makes requests for one kind of object in one namespace: T is the object, such as *corev1.Pod, and L a list
-// of them. Its methods are the same as those of Kubernetes' generated clients. Package gentype has such methods, too,
-// but pulls in the code for OpenAPI documents. Errors are those of the API, for [Wrap].
+// of them. Its methods are the same as those of Kubernetes' generated clients. Package gentype also has such methods,
+// but it depends on the code for OpenAPI documents. Errors are those of the API, for [Wrap].
 type Resource[T object, L runtime.Object] struct {
 	client    rest.Interface
 	params    runtime.ParameterCodec

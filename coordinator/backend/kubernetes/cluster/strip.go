@@ -11,9 +11,9 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// Caches hold tens of thousands of objects. They drop the fields that nothing reads, and keep one copy of each
-// string that many objects share. Cached objects are therefore incomplete: read an object from the cluster before you
-// change it.
+// Caches hold tens of thousands of objects. To save memory, they drop the fields that this program does not read, and
+// keep one copy of each string that many objects share. Cached objects are therefore incomplete: read an object from
+// the cluster before you change it.
 
 // ownPrefix is the prefix of this program's annotations.
 const ownPrefix = "codehub.dev/"
@@ -36,8 +36,8 @@ func stripMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// sameKeys returns the entries of m whose key has the prefix, with shared keys. It does not share values: few of them
-// are common, and the long ones never are.
+// sameKeys returns the entries of m whose key has the prefix, with shared keys. It does not share the values: few
+// values occur in several objects, and long ones never do.
 func sameKeys(m map[string]string, prefix string) map[string]string {
 	kept := make(map[string]string, len(m))
 	for k, v := range m {

@@ -131,7 +131,8 @@ func (k onConn) RoundTrip(q *http.Request) (*http.Response, error) {
 	return peer.RoundTrip(q.Context().Value(k).(net.Conn), q)
 }
 
-// bounded limits the time of requests: for a stream until it begins, and for others until the body has been read.
+// bounded limits the time that a request takes: until a stream has begun, or until the body of any other answer has
+// been read.
 type bounded struct {
 	base  http.RoundTripper
 	limit time.Duration

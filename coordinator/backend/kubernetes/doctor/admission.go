@@ -21,8 +21,8 @@ import (
 type Admission struct {
 	// Workspace and Job are the reasons why the Pod of a workspace or of a storage job is refused, or nil.
 	Workspace, Job error
-	// Privileged means that the namespace enforces no Pod Security standard, so that it admits a Pod that takes over
-	// its node.
+	// Privileged means that the namespace enforces no Pod Security standard, so that it admits even a Pod that can take
+	// over its node.
 	Privileged bool
 }
 
@@ -68,7 +68,7 @@ func (d *Doctor) refused(ctx context.Context, p *corev1.Pod) (why, err error) {
 }
 
 // refusedJob does the same as refused for the Pod of a storage job, with the limit of processors that the namespace
-// requires. It may have to try a first limit and then a smaller one.
+// requires. If the namespace refuses the first limit, refusedJob tries a smaller one.
 func (d *Doctor) refusedJob(ctx context.Context, p *corev1.Pod) (why, err error) {
 	why, err = d.refused(ctx, p)
 	for range 2 {

@@ -44,7 +44,7 @@ func (d *Doctor) Checks(images []string) []check.Row {
 const (
 	// oldestCluster is the oldest minor version of Kubernetes 1 with reliable scheduling gates.
 	oldestCluster = 30
-	// otherAccount is the remedy if this account may not look, as with the chart's role.
+	// otherAccount is the remedy if this account lacks the right to look, which the chart's role does not give.
 	otherAccount = "run doctor outside the cluster with an administrator's kubeconfig to know"
 )
 

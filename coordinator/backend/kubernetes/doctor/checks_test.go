@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/check"
 )
 
-// TestJudgeACluster: each finding becomes ok, a warning or a problem, with its remedy.
+// TestJudgeACluster: each state of a cluster is judged as ok, a warning or a problem, with the right remedy.
 func TestJudgeACluster(t *testing.T) {
 	delayed, immediate, retain := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimRetain
 	class := func(binding *storagev1.VolumeBindingMode, reclaim *corev1.PersistentVolumeReclaimPolicy, grows bool) *storagev1.StorageClass {

@@ -33,8 +33,8 @@ const (
 	// probeKept is how long, in seconds, the Job of a probe stays if this process was killed before it could remove the
 	// Job. The Job's Pod and NetworkPolicy go with it.
 	probeKept = 120
-	// probeSettle is how long a Pod keeps trying. The cluster's network learns of a Pod and its rules only once the Pod
-	// is already running.
+	// probeSettle is how long a Pod keeps trying. The cluster's network learns of a Pod, and of the rules for it, only
+	// after the Pod has begun to run.
 	probeSettle = 10 * time.Second
 	// probePause is the time between two checks of a Job.
 	probePause = 300 * time.Millisecond
@@ -52,8 +52,8 @@ type Probe struct {
 }
 
 // Enforced reports whether the cluster enforces NetworkPolicies. Two Pods with the storage job's image try to reach the
-// cluster's API, one of them under a policy that forbids everything. Enforced removes them afterwards; if this process
-// is killed, the cluster does. The error is [ErrProbe] if the other Pod does not reach the API either.
+// cluster's API, one of them under a policy that forbids everything. Enforced removes the Pods afterwards; if this
+// process is killed, the cluster removes them. The error is [ErrProbe] if the other Pod does not reach the API either.
 func (d Probe) Enforced(ctx context.Context) (bool, error) {
 	name := "codehub-probe-" + strings.ToLower(rand.Text()[:10])
 	closed, err := d.Client.Jobs.Create(ctx, d.probe(name+"-closed"), metav1.CreateOptions{})
@@ -154,7 +154,7 @@ func (d Probe) reached(ctx context.Context, j *batchv1.Job) (bool, error) {
 	}
 }
 
-// hopeless returns why a Pod cannot start until an administrator changes something, or "" if it may start without that.
+// hopeless returns why a Pod cannot start before an administrator changes something, or "" if it may start by itself.
 func hopeless(p *corev1.Pod) string {
 	for _, s := range p.Status.ContainerStatuses {
 		if w := s.State.Waiting; w != nil && (strings.Contains(w.Reason, "Image") ||

@@ -53,7 +53,7 @@ func (e Ender) Ask(ctx context.Context, c *container.InspectResponse, grace time
 	_ = e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &limit})
 }
 
-// hasOtherSessions reports whether a program in the container runs in a session other than that of the container's
+// hasOtherSessions reports whether any program in the container runs in a session other than the one of the container's
 // first process. If that is unknown, it returns false.
 func (e Ender) hasOtherSessions(ctx context.Context, c *container.InspectResponse) bool {
 	top, err := e.api.ContainerTop(ctx, c.ID, []string{"-eo", "pid,sid"})

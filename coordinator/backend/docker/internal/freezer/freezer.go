@@ -84,8 +84,9 @@ func (f *Freezer) ifDue(ctx context.Context, id workspace.ID, doing string,
 	return containerID, nil
 }
 
-// unlessChanged returns the engine's error. It returns nil if nothing is due any more: another call has frozen, thawed
-// or removed the container, or it has ended. If it cannot tell yet, it returns [backend.ErrChanged].
+// unlessChanged returns the engine's error. It returns nil if there is nothing left to do, because another call has
+// frozen, thawed or removed the container, or because the container has ended. If it cannot tell yet, it returns
+// [backend.ErrChanged].
 func (f *Freezer) unlessChanged(ctx context.Context, id workspace.ID, doing string,
 	due func(*container.InspectResponse) bool, err error) error {
 	if err == nil {

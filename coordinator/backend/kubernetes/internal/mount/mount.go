@@ -1,8 +1,8 @@
 // Package mount finds the mounts inside the home of a workspace that its Pod did not make: the volumes that its image
 // declares (SPEC 7).
 //
-// It is pure: it takes the text of /proc/self/mountinfo and returns paths. A program in the workspace may have written
-// that text, so parsing must be harmless for any text, and the result must not affect other workspaces.
+// It is pure: it takes the text of /proc/self/mountinfo and returns paths. A program in the workspace may have forged
+// that text. So any text must be harmless to parse, and the result must not affect other workspaces.
 package mount
 
 import (
@@ -26,7 +26,7 @@ const MaxOutput = 1 << 20
 type Found struct {
 	// Folders are their paths, sorted.
 	Folders []string
-	// Hiding are the paths, sorted, of mounts at places where the Pod also mounts something, or cannot mount anything.
+	// Hiding are the sorted paths of the mounts at places where the Pod mounts something, too, or cannot mount anything.
 	// The home itself may be one of them.
 	Hiding []string
 }
@@ -82,8 +82,8 @@ func Inside(mountinfo []byte, own []corev1.VolumeMount) (found Found) {
 	return found.withoutMoved(at, mounts)
 }
 
-// withoutMoved omits mounts that may be the Pod's own, moved by the user with a link in the home. It omits as many as
-// are missing from their own places.
+// withoutMoved omits mounts that may be the Pod's own: a user can move them to another place by a link in the home. It
+// omits as many as are missing from their own places.
 func (f Found) withoutMoved(at map[string][]entry, mounts map[string]bool) Found {
 	moved := 0
 	for place := range mounts {

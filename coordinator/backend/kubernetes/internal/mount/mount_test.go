@@ -73,7 +73,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// FuzzInside: whatever a program prints, no folder outside the home is mounted.
+// FuzzInside: regardless of what a program prints, no folder outside the home is mounted.
 func FuzzInside(f *testing.F) {
 	f.Add(rootfs + home + volume)
 	f.Add(home + in(720, 710, `/\040\9`, `/home/coder/\134\13`))

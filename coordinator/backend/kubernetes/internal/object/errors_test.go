@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// TestChanged: a request is retried only because of a change by another process.
+// TestChanged: a request is retried only if it failed because another process had changed the object.
 func TestChanged(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	proxy := apierrors.NewGenericServerResponse(404, "get", pods, "x", "<html>", 0, true)

@@ -1,8 +1,8 @@
 // Package object reads and changes single objects of a Kubernetes cluster. It touches one incarnation of an object, and
 // never its replacement.
 //
-// It owns the meaning of the cluster's answers about an object, and the waiting until the caches know of a change. It
-// must not know what the objects are for, nor which of them may be changed.
+// It owns the meaning of the cluster's answers about an object. It also waits until the caches show a change. It must
+// not know what the objects are for, nor which of them may be changed.
 package object
 
 import (
@@ -87,8 +87,8 @@ func Patch[T Object](ctx context.Context, r Resource[T], doing string, obj T, ch
 	return next, nil
 }
 
-// Incarnation returns the options to delete that incarnation and never its replacement; if version is given, only at
-// that version.
+// Incarnation returns the options to delete that incarnation, and never its replacement. If version is given, the
+// deletion fails unless the object still has that version.
 func Incarnation(uid types.UID, version string, grace *int64, how metav1.DeletionPropagation) metav1.DeleteOptions {
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, GracePeriodSeconds: grace}
 	if version != "" {
@@ -110,9 +110,9 @@ func Delete[T Object](ctx context.Context, r Resource[T], doing, name string, o 
 	return cluster.Wrap(doing, err)
 }
 
-// Gone returns once that incarnation no longer exists and the cache shows that. leave, if given, is called with the
-// states of the object that are seen meanwhile; its first error ends the wait. The error after GoneLimit wraps
-// ErrStays.
+// Gone returns once that incarnation no longer exists and the cache shows that. If leave is given, Gone calls it with
+// each state of the object that it sees meanwhile; the first error of leave ends the wait. The error after GoneLimit
+// wraps ErrStays.
 func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	leave func(T) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, GoneLimit, ErrStays)
@@ -152,7 +152,7 @@ func Gone[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name s
 	}
 }
 
-// Shown returns once the cache shows that incarnation in a state that done accepts, or another incarnation. So a
+// Shown returns once the cache shows that incarnation in a state that done accepts, or shows another incarnation. So a
 // listing after an actuator shows the actuator's effect.
 func Shown[T Object](ctx context.Context, r Resource[T], k Cache[T], what, name string, uid types.UID,
 	done func(T) bool) error {

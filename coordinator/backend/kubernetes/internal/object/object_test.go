@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// behind is a cache that shows these uids of a Pod, one after the other. Its cluster has the Pod with the uid stored.
+// behind is a cache that lags behind its cluster: it shows these uids of a Pod, one after the other. Its cluster has
+// the Pod with the uid stored.
 type behind struct {
 	shows  []types.UID
 	stored types.UID
@@ -36,8 +37,8 @@ func (c *behind) Delete(context.Context, string, metav1.DeleteOptions) error {
 	panic("nothing is deleted")
 }
 
-// TestShown: an earlier object in the cache does not count as the actuator's result, but a later replacement of the
-// result does.
+// TestShown: if the cache still shows an object from before the call, that does not count as the actuator's result. An
+// object that has replaced the result since does.
 func TestShown(t *testing.T) {
 	for name, c := range map[string]behind{
 		"one from before": {shows: []types.UID{"former", "former", "made"}, stored: "made"},

@@ -115,8 +115,8 @@ func askCommand(ctx context.Context, api *cluster.Client, p *corev1.Pod, command
 var lookHeader = regexp.MustCompile(`(?m)^==> (?:/proc/(\d+)/(stat|io|cmdline)|busy) <==\n`)
 
 // parseLook parses the output of lookScript. If the Pod's containers share a process namespace, process 1 belongs to
-// the Pod itself and reaps orphans; the application is then the first other process that the node started. Processes
-// whose data cannot be parsed have ended, or belong to another user.
+// the Pod itself and adopts orphaned processes. The application is then the first other process that the node started.
+// Processes whose data cannot be parsed have ended, or belong to another user.
 func parseLook(out []byte, shared bool) (work.Sample, error) {
 	s := work.Sample{Terminals: true}
 	out, inside, _ := bytes.Cut(out, []byte("\n==> inside <==\n"))
@@ -196,7 +196,7 @@ func parseStat(text string) (p work.Process, ok bool) {
 	var err error
 	for i := first; i <= cstime; i++ {
 		var e error
-		// The number of page faults may not fit into an int64, but it does not matter.
+		// The number of page faults may not fit into an int64, but that number is not needed.
 		if n[i], e = strconv.ParseInt(fields[i], 10, 64); i <= tpgid || i > cutime-3 {
 			err = errors.Join(err, e)
 		}
