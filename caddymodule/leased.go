@@ -15,13 +15,13 @@ import (
 	"github.com/codehub/gateway/coordinator/dialer"
 )
 
-// leaseConnections makes the transport's connections follow the routes' lease (SPEC 8). A lot can
-// happen between the decision about a request and its connection. The process may pause, the proxy
-// may wait, or the transport may repeat the request.
+// leaseConnections makes the transport's connections follow the routes' lease (SPEC 8). Much time may pass between the
+// decision about a request and the connection that carries it: the process may pause, the proxy may wait, or the
+// transport may repeat the request.
 //
-// Connections are kept by the key of the container that they were made to, and not by its address alone. After each
-// connection is made, the route table is asked whether the container still has the address, because a connection
-// belongs to the container that has the address at that moment.
+// The transport keeps a connection under the key of its container, and not only under the container's address, which
+// may later belong to another container. After it has made a connection, it asks the route table whether the container
+// still has the address: the connection leads to the container that had the address at that moment.
 //
 // This applies to connections over TCP; over HTTP/3, only the decision about a request checks the lease.
 func leaseConnections(t *http.Transport, routes *route.Table) {
@@ -36,8 +36,8 @@ func leaseConnections(t *http.Transport, routes *route.Table) {
 // dialFunc is the type of a transport's dial functions.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// leasedDial returns dial for keys instead of addresses. Other addresses, such as those of a
-// forward proxy, are dialed as they are.
+// leasedDial returns dial for keys instead of addresses. An address that is not a key, such as the address of a forward
+// proxy, is dialed unchanged.
 func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 	return func(ctx context.Context, network, key string) (net.Conn, error) {
 		address, run, ok := route.AddressOf(key)
@@ -63,10 +63,10 @@ func leasedDial(dial dialFunc, routes *route.Table) dialFunc {
 	}
 }
 
-// vanished are the limits of a connection to a container that has ended. A container that ends closes its connections,
-// unless its network goes before its processes, or its node does. Then nothing arrives any more, and a request waits
-// for the operating system's limits, which are minutes. A container that is still running acknowledges, and keeps its
-// connections.
+// vanished are the limits that a connection gets when its container's run has ended. Normally a container closes its
+// connections when it ends. It cannot do so if its network disappears before its processes, or if its node disappears.
+// Without these limits, a request would then wait for minutes, until the operating system gives up. A container that is
+// still running acknowledges, and so keeps its connections.
 var vanished = dialer.Limits{Idle: time.Second, Interval: time.Second, Count: 3, Unacknowledged: 4 * time.Second}
 
 // tcpConn is a connection over TCP, with or without the proxy's read_timeout and write_timeout.
@@ -78,12 +78,12 @@ type tcpConn interface {
 
 // containerConn is a connection to a container.
 //
-// Once its run has ended, the container may be gone: then the connection breaks soon if the container no longer
-// acknowledges.
+// Once its run has ended, the container may be gone. From then on, the connection breaks soon if the container does not
+// acknowledge.
 //
-// An application that answers before it has read all of a request, and closes the connection, makes writing fail before
-// the answer has been read. So a write error counts only when nothing can be read any more: until then, written bytes
-// are dropped.
+// An application may answer before it has read the whole request, and then close the connection. Writing then fails
+// before the answer has been read. So a write error is reported only when nothing can be read any more; until then,
+// written bytes are dropped.
 type containerConn struct {
 	tcpConn
 	forget func() bool
@@ -91,8 +91,8 @@ type containerConn struct {
 	end    func()
 }
 
-// newContainerConn returns the connection to the container of the run. The error of a connection that is closed when its
-// limits are set does not matter.
+// newContainerConn returns the connection to the container of the run. If the connection is closed already when its
+// limits are set, the error does not matter.
 func newContainerConn(conn tcpConn, routes *route.Table, run string) net.Conn {
 	c := &containerConn{tcpConn: conn, ended: make(chan struct{})}
 	c.end = sync.OnceFunc(func() { close(c.ended) })

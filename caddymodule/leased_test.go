@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// tenant is the application of a workspace, at an address that another workspace may have had before.
+// tenant is the application of a workspace. Another workspace may have had its address before.
 type tenant struct {
 	*httptest.Server
 	secrets atomic.Int64 // requests with the header X-Secret
@@ -50,8 +50,8 @@ func moveIn(t *testing.T, name, address string, handle http.HandlerFunc) *tenant
 	return n
 }
 
-// TestARouteIsNotUsedAfterItsLease: a process that is cut off from its database still has a route whose address
-// meanwhile belongs to another workspace.
+// TestARouteIsNotUsedAfterItsLease checks a process that cannot reach its database. The process still has a route to a
+// workspace, but the address in it meanwhile belongs to another workspace.
 func TestARouteIsNotUsedAfterItsLease(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms", "wake_timeout": "30s"})
 	s.Table.SetLease(route.MinLease)
@@ -94,8 +94,9 @@ func TestARouteIsNotUsedAfterItsLease(t *testing.T) {
 	}
 }
 
-// TestARepeatedRequestDoesNotReachTheNextTenant: the transport sends a request again when a connection that it had kept
-// breaks. By then the address belongs to another workspace, to which connections are kept as well.
+// TestARepeatedRequestDoesNotReachTheNextTenant checks a request that the transport sends again, because the connection
+// that it had kept breaks. By then the address belongs to another workspace, and the transport keeps connections to
+// that workspace, too.
 func TestARepeatedRequestDoesNotReachTheNextTenant(t *testing.T) {
 	s := startGateway(t, map[string]any{"page_wait": "10ms"})
 	s.Table.Confirmed(clock.Moment{}, clock.Now())

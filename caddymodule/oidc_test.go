@@ -13,7 +13,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// oidcHost is the main host for the provider, to which browsers come back.
+// oidcHost is the main host that the provider knows: it sends browsers back to this host.
 const oidcHost = "://" + apitest.Host + "/auth/oidc/callback"
 
 // withProvider is an installation with a real identity provider.
@@ -43,8 +43,8 @@ func withProviderUnder(t *testing.T, scheme string, settings map[string]any) (*i
 	return in, provider
 }
 
-// atProvider begins a sign-in and goes through the provider's pages, up to the address that
-// it sends the browser back to. The cookie is the browser's.
+// atProvider begins a sign-in and goes through the provider's pages. It returns the callback address to which the
+// provider sends the browser back, and the browser's cookie.
 func (in *installation) atProvider(name string, header ...string) (callback *url.URL, cookie string) {
 	in.t.Helper()
 	begun := in.anyone().Do("GET", "/auth/oidc/start?return=/w/x?a=b", nil, header...)
@@ -116,7 +116,8 @@ func TestSignInThroughAProvider(t *testing.T) {
 	if got := bob.Do("GET", "/api/v1/auth/session", nil).Object(t); got["username"] != "bob-2" || got["role"] != "user" {
 		t.Errorf("bob of the provider is %v", got)
 	}
-	// Afterwards it is the subject that counts, and the role follows the groups.
+	// After the first sign-in, the subject identifies the user, even if the user has been renamed. The role follows the
+	// groups.
 	if _, err := in.db.Exec(t.Context(), "UPDATE users SET username = 'renamed', role = 'user' WHERE username = 'ann'"); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestSignInThroughAProvider(t *testing.T) {
 	}
 }
 
-// A sign-in ends only in the browser that began it, and once.
+// A sign-in can be completed only once, and only in the browser that began it.
 func TestAProvidersAnswerIsGoodInOneBrowserOnly(t *testing.T) {
 	in, _ := withProvider(t, map[string]any{"create_users": "false"})
 	callback, cookie := in.atProvider("bob")
@@ -160,7 +161,8 @@ func TestAProvidersAnswerIsGoodInOneBrowserOnly(t *testing.T) {
 	}
 }
 
-// An unreachable provider stops neither the server nor users with a password, and is asked again.
+// If the provider cannot be reached, the server still starts, and users with a password can sign in. The provider is
+// asked again later.
 func TestAProviderThatIsAway(t *testing.T) {
 	in, provider := withProvider(t, map[string]any{"issuer": "http://127.0.0.1:1"})
 	if got := in.anyone().Do("GET", "/auth/oidc/start", nil); got.StatusCode != 502 || !strings.Contains(string(got.Text), "cannot be reached") {
@@ -187,8 +189,8 @@ func TestAProviderThatIsAway(t *testing.T) {
 	}
 }
 
-// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the previous session. If a second
-// cookie was planted beside that of the sign-in, the sign-in fails.
+// Behind a proxy that ends TLS, cookies have the prefix __Host-. A sign-in ends the previous session. If a page has
+// planted a second cookie with the name of the sign-in's cookie, the sign-in fails.
 func TestSignInThroughAProviderUnderTLS(t *testing.T) {
 	in, _ := withProviderUnder(t, "https", nil)
 	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}
@@ -231,8 +233,7 @@ func TestSignInThroughAProviderUnderTLS(t *testing.T) {
 	}
 }
 
-// The host of a request decides neither where the provider sends the code nor which requests are
-// allowed.
+// The Host header of a request has no influence on where the provider sends the code, or on which requests are allowed.
 func TestSignInThroughAProviderIsOfTheMainSite(t *testing.T) {
 	in, _ := withProvider(t, nil)
 	for _, path := range []string{"/auth/oidc/start", "/auth/oidc/callback?state=x&code=y"} {

@@ -18,9 +18,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A process runs while the schema begins to ask for newer ones. Within ten seconds it answers everything of CodeHub
-// with 503 and the reason. Held requests get that answer, and open connections end. Caddy's other sites keep working,
-// and so do reloads.
+// While a process runs, the schema begins to require a newer release. Within ten seconds the process answers every
+// request to CodeHub with 503 and the reason. Held requests get that answer, and open connections end. Caddy's other
+// sites keep working, and so do reloads.
 func TestAProcessThatBecomesTooOldServesNothing(t *testing.T) {
 	in := install(t)
 	const elsewhere = "elsewhere.test"
@@ -181,7 +181,7 @@ func (in *installation) openWebSocket(c *apitest.Client, path string, header ...
 	return end
 }
 
-// follow returns the end of a response whose first bytes have come.
+// follow reads the first bytes of a response. It returns a channel that is closed when the response ends.
 func follow(t *testing.T, res *http.Response) <-chan struct{} {
 	t.Helper()
 	if res.StatusCode != 200 {

@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// passOnAfter is how long a request waits for the configuration that it has arrived at.
+// passOnAfter is how long a request waits until the configuration at which it has arrived has started.
 const passOnAfter = 10 * time.Second
 
 // passOn lets the running configuration answer a request that has arrived at this configuration, which fails to start.

@@ -75,9 +75,9 @@ type servedBy struct {
 	strict bool // as it was configured
 }
 
-// serveBy adds a server that is being provisioned, unless it is there. From then on, a client's address is the nearest
-// address in X-Forwarded-For that is not a trusted proxy's, regardless of the configuration, because clients can make
-// up the first one.
+// serveBy adds a server that is being provisioned, unless it is there. It also makes the server strict, whatever the
+// configuration says: a client's address is then the nearest address in X-Forwarded-For that is not a trusted proxy's.
+// The first address there cannot be used, because clients can make it up.
 func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
 	if slices.ContainsFunc(servers, func(there servedBy) bool { return there.Server == s }) {
 		return servers

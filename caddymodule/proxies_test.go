@@ -28,8 +28,8 @@ var trusting = map[string]any{
 	"trusted_proxies_strict": 1,
 }
 
-// handshake opens a WebSocket on the workspace's own host with the cookie that browsers have under https, and returns
-// the status and what the application has received.
+// handshake opens a WebSocket on the workspace's own host, with the cookie that browsers have under https. It returns
+// the status and the forwarding headers that the application received.
 func handshake(t *testing.T, s *gatewayServer, lines ...string) (int, string) {
 	t.Helper()
 	token, err := s.Redeem(t.Context(), gatewaytest.Ticket(gatewaytest.One), gatewaytest.Browser, gatewaytest.One)
@@ -69,8 +69,8 @@ func seenBy(t *testing.T) *httptest.Server {
 	})
 }
 
-// TestForwardedProtoOfATrustedProxy checks that, however a proxy that terminates TLS announces https, a WebSocket
-// opens, and the application always reads the same value.
+// TestForwardedProtoOfATrustedProxy checks the ways in which a proxy that terminates TLS may announce https. In each
+// case a WebSocket opens, and the application gets the same value.
 func TestForwardedProtoOfATrustedProxy(t *testing.T) {
 	s := startGateway(t, nil)
 	s.load(nil, trusting)
@@ -93,7 +93,8 @@ func TestForwardedProtoOfATrustedProxy(t *testing.T) {
 	}
 }
 
-// TestPublicURLSaysHTTPS: with public_url https, browsers use https, regardless of the headers of the proxy in front.
+// TestPublicURLSaysHTTPS checks that if public_url is https, browsers are taken to use https, whatever the headers of
+// the proxy in front say.
 // The application reads https, too. Nothing else of such a proxy is believed.
 func TestPublicURLSaysHTTPS(t *testing.T) {
 	underTest.Lock()
@@ -117,8 +118,8 @@ func TestPublicURLSaysHTTPS(t *testing.T) {
 	}
 }
 
-// TestClientsDoNotChooseTheirAddress: an address that a client makes up is neither the one for which its wrong
-// passwords are counted nor the one in the audit, even if trusted_proxies_strict is missing.
+// TestClientsDoNotChooseTheirAddress checks that a client cannot make up its address, even if trusted_proxies_strict is
+// missing. Wrong passwords are counted for the real address, and the audit names the real address.
 func TestClientsDoNotChooseTheirAddress(t *testing.T) {
 	in := install(t)
 	in.server = map[string]any{"trusted_proxies_unix": true, "client_ip_headers": []string{"X-Forwarded-For"}}
@@ -216,7 +217,8 @@ func TestUntrustedProxiesAreReported(t *testing.T) {
 	}
 }
 
-// TestAddressesAreWarnedOfAtTheStart: which proxies the servers trust is read from the running servers.
+// TestAddressesAreWarnedOfAtTheStart checks that problems with addresses are logged at the start. Which proxies the
+// servers trust is read from the running servers.
 func TestAddressesAreWarnedOfAtTheStart(t *testing.T) {
 	in := install(t)
 	load := func(server map[string]any) {

@@ -15,15 +15,16 @@ import (
 // accepted connection: a few round trips.
 const firstRequestWait = 500 * time.Millisecond
 
-// quiesce keeps a reload from breaking connections, and also a stop while another process shares the port. A server
-// that shuts down closes a connection without an answer if it was accepted just before and its first request comes just
-// after. So the old servers stop accepting first, while the new ones accept already, and shut down a moment later.
+// quiesce keeps a reload from breaking connections. It does the same for a stop while another process shares the port.
+// The problem is a connection that a server accepts just before it shuts down, and whose first request comes just after
+// that: the server closes it without an answer. So the old servers first stop accepting, while the new servers accept
+// already, and shut down a moment later.
 //
 // Caddy's grace period is for a process that ends: when it is over, a server closes WebSockets over HTTP/3. After a
 // reload they stay open for streamCloseDelay, like other WebSockets.
 //
-// The kernel moves connections that it has not handed over to the old server by then to the new one's socket if
-// net.ipv4.tcp_migrate_req is on. Otherwise it resets them.
+// Some connections may still wait in the kernel when the old server stops accepting. If net.ipv4.tcp_migrate_req is on,
+// the kernel moves them to the new server's socket. Otherwise it resets them.
 type quiesce struct{ ctx caddy.Context }
 
 // quiesceFirst arranges that for the configuration of ctx.
@@ -38,7 +39,7 @@ func quiesceFirst(ctx caddy.Context) error {
 	return nil
 }
 
-// Handle is called by Caddy when the configuration begins to stop, and delays that.
+// Caddy calls Handle when it begins to stop the configuration. Handle delays the stop.
 func (q quiesce) Handle(context.Context, caddy.Event) error {
 	app, err := q.ctx.AppIfConfigured("http")
 	if err != nil {

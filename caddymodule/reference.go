@@ -37,8 +37,8 @@ type shared struct {
 	shards int
 
 	mu sync.Mutex
-	// active are the started configurations, the newest last: its settings apply. When
-	// a new one fails to start, it is removed, and the one before it applies again.
+	// active are the started configurations, the newest last. The settings of the newest apply. If a new configuration
+	// fails to start, it is removed, and the settings of the one before it apply again.
 	active []*reference
 }
 
@@ -162,8 +162,8 @@ func (s *shared) remove(ctx context.Context, r *reference) error {
 }
 
 // poolKey names the coordinator that belongs to the options. It is a hash because the
-// options hold secrets. The shards are left out, so that a reload that changes them finds
-// the coordinator that runs, and is refused.
+// options hold secrets. The hash does not include the shards. So a reload that changes the shards finds the coordinator
+// that is running, and is refused.
 func poolKey(o coordinator.Options) string {
 	o.Shards = 0
 	text, err := json.Marshal(o)

@@ -32,7 +32,7 @@ func TestReloadKeepsTheCoordinatorAndAppliesSettings(t *testing.T) {
 	ann.Do("POST", "/api/v1/workspaces", map[string]any{"name": "two"}).Problem(t, 429, "limit-reached")
 }
 
-// A configuration that is invalid or cannot start must not change anything for the running configuration.
+// If a new configuration is invalid or cannot start, nothing may change for the configuration that is running.
 func TestRejectedConfigurationDisturbsNothing(t *testing.T) {
 	in := install(t)
 	ann := in.signedIn("ann")

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/release"
 )
 
-// TestCaddyfilesOfOlderReleases: the example of each earlier release is a configuration of this one.
+// TestCaddyfilesOfOlderReleases checks that this release accepts the example configuration of each earlier release.
 // Each removed setting in it causes a warning with the remedy; for the line, see TestRemovedSettings.
 func TestCaddyfilesOfOlderReleases(t *testing.T) {
 	timeouts := []string{

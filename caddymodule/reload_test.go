@@ -161,8 +161,8 @@ func (s *gatewayServer) request() error {
 	return err
 }
 
-// serveTLS makes a certificate for localhost, and returns it in a pool. It also returns the
-// settings of a server that uses it over HTTP/1.1, 2 and 3.
+// serveTLS creates a certificate for localhost. It returns a pool with the certificate, and the settings of a server
+// that uses the certificate for HTTP/1.1, 2 and 3.
 func (s *gatewayServer) serveTLS(t *testing.T) (*x509.CertPool, map[string]any) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -208,7 +208,7 @@ func (s *gatewayServer) openHTTP1(ctx context.Context, t *testing.T, config *tls
 	}
 }
 
-// messages lets a WebSocket be used in frames, as those over HTTP/2 and 3 are.
+// messages lets a test read and write a WebSocket over HTTP/1.1 as frames, like the WebSockets over HTTP/2 and 3.
 type messages struct {
 	ctx  context.Context
 	conn *websocket.Conn

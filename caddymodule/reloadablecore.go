@@ -6,8 +6,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// reloadableCore is a log core whose target changes in a reload: the coordinator
-// outlives the configuration whose log it was created with.
+// reloadableCore is a log core whose target changes in a reload. The coordinator needs it, because it outlives the
+// configuration with whose log it was created.
 type reloadableCore struct {
 	target *atomic.Pointer[zapcore.Core]
 	fields []zapcore.Field

@@ -105,8 +105,8 @@ func (s *revocable) accessToken(t *testing.T, session string) (
 	}
 }
 
-// revocable is a gateway whose sessions are in PostgreSQL, with another process's view
-// of them.
+// revocable is a gateway whose sessions are in PostgreSQL. elsewhere gives access to the same sessions as another
+// process would.
 type revocable struct {
 	*gatewayServer
 	pool      *x509.CertPool // of the server's certificate
@@ -161,7 +161,8 @@ func startRevocable(t *testing.T) *revocable {
 	return s
 }
 
-// serve is the application. It tells when its side of the request that ?id= names has ended.
+// serve is the application. Each request has its id in the query. When serve has ended such a request, it closes the
+// channel in ended that belongs to the id.
 func (s *revocable) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	id := r.URL.Query().Get("id")

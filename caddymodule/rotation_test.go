@@ -24,9 +24,9 @@ import (
 )
 
 // TestSecretsAreRotatedWithoutAGap does what docs/secrets.md describes for PostgreSQL and Redis, while requests go on
-// over new connections. A second role and a second password are made, the files are written, and a reload reads them.
-// Then the former ones are disabled. If a file holds something that does not work, the reload is refused and nothing
-// changes.
+// over new connections. It creates a second role and a second password, writes them into the files, and reloads the
+// configuration. Then it disables the former role and password. If a file holds something that does not work, the
+// reload is refused and nothing changes.
 func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	in := install(t)
 	server := devenv.Redis(t)
@@ -99,7 +99,8 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 		}
 	}
 	refused()
-	// Caddy starts apps in any order, so that servers often accept requests before that is known.
+	// Caddy starts apps in any order. So servers often accept requests before it is known that the new secrets do not
+	// work.
 	write("DATABASE_URL", "postgres://nobody@"+hangsUp(t, 200*time.Millisecond)+"/nothing?sslmode=disable")
 	for range 8 {
 		refused()
@@ -144,7 +145,7 @@ func twoRoles(t *testing.T, db *pgx.Conn) (roles [2]string) {
 	return roles
 }
 
-// as is the address of a server with another user and password.
+// as returns the address of a server with another user and password in it.
 func as(t *testing.T, address, user, password string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -188,8 +189,8 @@ func redisClient(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-// askAgainAndAgain makes requests with an access token until the test ends, each over a connection of its own. Each
-// needs the database, and every one must succeed. It returns a function that waits until many more requests have
+// askAgainAndAgain sends requests with an access token until the test ends. Each request uses a connection of its own.
+// Each needs the database, and every one must succeed. It returns a function that waits until many more requests have
 // succeeded.
 func askAgainAndAgain(t *testing.T, address, token string) (goOn func()) {
 	t.Helper()

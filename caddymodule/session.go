@@ -24,8 +24,8 @@ func init() {
 // and must not send people to the sign-in page.
 const authErrorVar = "codehub.auth_error"
 
-// grantVar is the request variable that holds what the session lets in, so that what the
-// gateway proxies for this user ends with the session.
+// grantVar is the request variable that holds the session's grant, so that requests that the gateway proxies for this
+// user end with the session.
 const grantVar = "codehub.grant"
 
 // SessionAuth is the authentication provider of CodeHub's own sign-in: the cookie
@@ -137,8 +137,8 @@ func offerUser(ctx context.Context, user auth.User) {
 	})
 }
 
-// offeringSessions are sessions that offer the placeholders of the user on a workspace's own host, too. Without the
-// placeholders, a header that uses one would reach the workspace with the text of the placeholder itself.
+// offeringSessions makes the placeholders of the user available on a workspace's own host, too. Otherwise a header
+// whose value is such a placeholder would reach the workspace with the placeholder's text instead of the user's name.
 type offeringSessions struct{ gateway.Sessions }
 
 // WorkspaceSession implements [gateway.Sessions].

@@ -73,8 +73,8 @@ func TestAnotherBearerIsTheApplications(t *testing.T) {
 	h.get(403, onePath+"/", asAlice, withTheirs, "Origin: https://evil.example")
 }
 
-// A refused token is always a problem for programs: no page, no way to the sign-in, and no use of
-// the session in the same request.
+// A refused token is always answered with a problem, as for programs: with no page, and no way to the sign-in. A
+// session in the same request is not used either.
 func TestATokenThatIsRefused(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.Echo(t))
@@ -194,8 +194,8 @@ func roundTrip(ctx context.Context, c *websocket.Conn) (string, error) {
 	return string(text), err
 }
 
-// git, docker, WebDAV clients and Maven do not support Bearer: they send an access token as the password of Basic, once
-// the server asks for Basic.
+// git, docker, WebDAV clients and Maven do not support Bearer. They send an access token as the password of Basic, but
+// only after the server has asked for Basic.
 func TestAnAccessTokenAsAPassword(t *testing.T) {
 	basic := func(password string) string {
 		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+password))
@@ -224,7 +224,8 @@ func TestAnAccessTokenAsAPassword(t *testing.T) {
 		{200, "/a", []string{oneHost, asAlice, asUser(gatewaytest.Secret)}, "", false},
 		{401, "/a", []string{oneHost, asAlice, asUser("chg_unknown")}, site.BasicChallenge, false},
 		{200, "/a", []string{oneHost, asAlice, basic("of-the-application")}, "", true},
-		// A browser adds a password by itself, so that a page of another origin must not use it.
+		// A browser adds a password by itself, so a request with one that a page of another origin sends must be
+		// refused.
 		{403, "/a", []string{oneHost, basic(gatewaytest.Secret), "Origin: https://evil.example"}, "", false},
 		{403, "/a", []string{oneHost, basic(gatewaytest.Secret), asSubrequest, "Sec-Fetch-Site: same-site"}, "", false},
 		{403, onePath + "/a", []string{basic(gatewaytest.Secret), asSubrequest, "Sec-Fetch-Site: same-origin"}, "", false},

@@ -12,12 +12,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The clock of these tests advances by a minute with every call of Used, so a transfer takes as many minutes as there
-// are calls, and outlasts any shorter TTL.
+// The clock of these tests advances by a minute with every call of Used. So a transfer takes as many minutes as there
+// are calls, which is longer than any TTL that it must outlast.
 const minutes = 12
 
-// A download, a stream of events, and a long poll that sends are the same to the gateway: an answer
-// whose bytes come slowly.
+// To the gateway, a download, a stream of events, and a long poll that sends something look the same: an answer whose
+// bytes come slowly.
 func TestADownloadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	h := newHarness(t)
 	next, end := make(chan struct{}, 1), make(chan struct{})
@@ -121,7 +121,8 @@ func TestAnUploadKeepsItsWorkspaceAwakeWhileBytesFlow(t *testing.T) {
 	}
 }
 
-// TestSoundThatAPagePlaysIsATransfer: 24 kbit/s are less than other transfers have, and more than an idle page plays.
+// TestSoundThatAPagePlaysIsATransfer checks that sound with 24 kbit/s counts as a transfer. This is less than the
+// threshold of other transfers, but an idle page plays nothing.
 func TestSoundThatAPagePlaysIsATransfer(t *testing.T) {
 	h := newHarness(t)
 	h.Run(one, gatewaytest.App(t, func(w http.ResponseWriter, r *http.Request) {

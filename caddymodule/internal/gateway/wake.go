@@ -12,13 +12,14 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// A person can wake the workspace from a page that did not wake it when it was loaded: through the
-// script in one of its pages, or with the button of the page that says that it sleeps.
+// A page that did not wake the workspace when it was loaded can wake it later for a person. A page of the workspace
+// does so through our script, and the page that says that the workspace sleeps has a button for it.
 
 // wakePath is where the latter sends its form, below [site.OwnPath].
 const wakePath = "wake"
 
-// wakeGrace is how long the answer to a page that wakes its workspace waits, in case a limit refuses the wake-up.
+// wakeGrace is how long the gateway waits before it answers a page that wakes its workspace. If a limit refuses the
+// wake-up in that time, the answer says so.
 const wakeGrace = 2 * time.Second
 
 // answerWakeForm answers the form: it wakes the workspace, and leads back to the address in "return".

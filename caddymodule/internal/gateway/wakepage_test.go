@@ -134,7 +134,8 @@ func TestARunningContainerWithoutAnAddressIsHeldWithAReason(t *testing.T) {
 	}
 }
 
-// A page without scripts asks again: what a wake-up went through stays in its list.
+// A wake page without scripts is loaded again and again. The stages through which the wake-up has gone stay in its
+// list.
 func TestTheWakePageRemembersTheWay(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.PageWait = 0 })
 	h.Change(one, func(r *store.Route) { r.Phase, r.Desired = workspace.PhaseArchived, workspace.DesiredArchived })

@@ -41,8 +41,8 @@ func (h *Handler) remember(w http.ResponseWriter, at *site.Address, a attempt) {
 	at.SetSession(w, site.SignInCookie, base64.RawURLEncoding.EncodeToString(text), int(attemptTTL/time.Second))
 }
 
-// take reads the attempt that the browser began, and deletes it in the browser, because it is valid only once. If there
-// are two, one is planted, and neither is valid.
+// take reads from the cookie the attempt that the browser began. It deletes the cookie, because an attempt is valid
+// only once. If there are two such cookies, one of them was planted, and neither is valid.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request, at *site.Address) (a attempt, ok bool) {
 	value, err := at.Token(r.Header, site.SignInCookie)
 	if err != nil {

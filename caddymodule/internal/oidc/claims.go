@@ -72,7 +72,8 @@ func (c claims) list(name string) []string {
 	return nil
 }
 
-// external returns who signs in, according to the settings, or [errGroup] if the user's groups do not allow that.
+// external turns the claims into the user who signs in, as the settings say. It returns [errGroup] if the settings do
+// not let the user's groups sign in.
 func (h *Handler) external(c claims) (auth.External, error) {
 	groups := c.list(h.GroupsClaim)
 	inOne := func(of []string) bool {

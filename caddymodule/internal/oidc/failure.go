@@ -27,7 +27,8 @@ type failure struct {
 	key    string
 }
 
-// failures are the pages, by the keys of their texts, first match first; the last one is for everything else.
+// failures are the errors that have a page of their own, with the keys of the pages' texts. The first entry that
+// matches an error applies; the last entry matches every error.
 var failures = []failure{
 	{errAttempt, http.StatusBadRequest, "sign_in.attempt"},
 	{errDenied, http.StatusForbidden, "sign_in.denied"},
@@ -39,7 +40,7 @@ var failures = []failure{
 	{nil, http.StatusServiceUnavailable, "sign_in.failed"},
 }
 
-// Failures are the errors for which there is a page of their own, and one for all others.
+// Failures returns the errors that have a page of their own, and one error that stands for all others.
 func Failures() []error {
 	errs := make([]error, len(failures))
 	for i, f := range failures {

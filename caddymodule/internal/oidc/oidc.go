@@ -137,8 +137,8 @@ func (h *Handler) config(at *site.Address, p *provider) *oauth2.Config {
 	}
 }
 
-// Serve serves the sign-in; at is the address of r. Errors are pages. The caller MUST have refused requests from other
-// origins, and requests to hosts other than the main site's.
+// Serve serves the sign-in; at is the address of r. Errors are pages. The caller MUST refuse requests from other
+// origins, and requests to hosts other than the main site's, before it calls Serve.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at *site.Address) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), client), requestTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at *site.Address
 	}
 }
 
-// client asks the provider. It has no proxy of a request's own and follows few redirects.
+// client asks the provider. It follows at most a few redirects, and uses no proxy that depends on the request.
 var client = &http.Client{Timeout: requestTimeout}
 
 // start sends the browser to the provider.

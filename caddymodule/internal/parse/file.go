@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// File returns the content of the file that text names if text is {file./path} and nothing else; named reports whether
-// it is. Any other text is returned as it is. A file that cannot be read is an error.
+// File returns the content of a file if text names one, that is, if text is {file./path} and nothing else. named
+// reports whether it does. Any other text is returned as it is. A file that cannot be read is an error.
 func File(text string) (content string, named bool, err error) {
 	path, begins := strings.CutPrefix(text, "{file.")
 	path, ends := strings.CutSuffix(path, "}")

@@ -1,6 +1,5 @@
-// Package parse reads the text of settings. Each parser stores the meaning where the setting's
-// owner wants it, and says what to write instead when there is none. It must not know which
-// settings there are.
+// Package parse reads the text of settings. Each parser stores the meaning of the text where the setting's owner wants
+// it. If the text has no meaning, the parser says what to write instead. It must not know which settings there are.
 package parse
 
 import (
@@ -40,9 +39,9 @@ func read[T any](dst *T, parse func(string) (T, error), checks []Check) Parser {
 	}
 }
 
-// Owner returns the check of the package that owns a value: it reports those errors of its validate function that
-// concern the setting of that name. Rules belong to their owner; the adapter only adds the names of the setting and the
-// line.
+// Owner returns a check by the package that owns a value. validate is that package's function; of its errors, the check
+// reports those about the setting with that name. Rules belong to their owner; the adapter only adds the names of the
+// setting and the line.
 func Owner(validate func() error, name string) Check {
 	return func(string) error { return errors.Join(setting.About(validate(), name)...) }
 }
@@ -133,7 +132,7 @@ func parseSize(s string) (int64, error) {
 		text += "B"
 	}
 	n, err := units.RAMInBytes(text)
-	// Docker's parser does not notice an overflow, which gives one of these numbers.
+	// Docker's parser does not notice an overflow. It then returns one of these numbers.
 	if err != nil || n < 0 || n == math.MaxInt64 {
 		return 0, fmt.Errorf("%q is not a size: write for example 512MiB, 2GiB or a number of bytes", s)
 	}

@@ -82,8 +82,8 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// The error of a value's owner is reported without the owner's own name for the value, and errors about other values
-// are not reported here.
+// The check reports an error of the value's owner without the owner's own name for the value. It does not report the
+// owner's errors about other values.
 func TestARuleOfTheOwner(t *testing.T) {
 	var s string
 	check := parse.Owner(func() error {

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// accounts are the user of a board and those whom an administrator sees.
+// accounts are the user of a board, and the users whom an administrator sees there.
 type accounts struct{ *board }
 
 // user is the user who looks at the board.
@@ -117,7 +117,8 @@ func (b accounts) ChangeAccount(context.Context, string, auth.AccountChange) (au
 func (b accounts) SignOut(context.Context, string) error { return b.refused() }
 func (b accounts) Unlock(context.Context, string) error  { return b.refused() }
 
-// accessTokens are one that was not used yet, one that is used, and one that ends soon.
+// accessTokens returns three access tokens: one that has not been used yet, one that is in use, and one that expires
+// soon.
 func accessTokens() []auth.Token {
 	now := time.Now()
 	made := func(id, name string, left time.Duration, of ...auth.Scope) auth.Token {

@@ -21,8 +21,8 @@ import (
 // board contains the API's answers to the script of a page.
 type board struct {
 	admin bool
-	// rows are the user's workspaces, deleted are those that can be undeleted, and others are those of other users that
-	// are in ERROR.
+	// rows are the user's workspaces. deleted are the user's deleted workspaces, which can be undeleted. others are
+	// workspaces of other users that are in ERROR.
 	rows, deleted, others []workspace.Workspace
 	problems              []string
 	// refuse is the answer to every change.

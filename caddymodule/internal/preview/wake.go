@@ -68,14 +68,14 @@ func wakePage(named string, k wake) *entry {
 	return e
 }
 
-// startOf is the phase in which an operation begins, if that is not STANDBY.
+// startOf maps an operation to the phase in which it begins. An operation that is missing here begins in STANDBY.
 var startOf = map[workspace.Operation]workspace.Phase{
 	workspace.OpCreateEmptyArchive: workspace.PhasePending, workspace.OpProvisioning: workspace.PhasePending,
 	workspace.OpRestoring: workspace.PhaseArchived, workspace.OpStopping: workspace.PhaseRunning,
 }
 
-// wakePages returns the wake page in every stage, late in every stage, with every step of a storage job, and with every
-// reason for waiting.
+// wakePages returns the wake page in every stage, and in every stage when it takes longer than usual. It also returns
+// the page with every step of a storage job, and with every reason for waiting.
 func wakePages(c states) (list []*entry) {
 	seen := make(map[string]bool)
 	add := func(k wake) {
@@ -172,7 +172,8 @@ func failedPages(c states) (list []*entry) {
 	return list
 }
 
-// status answers the poll of a page's script after the time for which the script waits for a change.
+// status answers a poll by a page's script. If the script already has the state, status answers only after the time for
+// which the script waits for a change.
 func (p *Preview) status(w http.ResponseWriter, r *http.Request) {
 	e := p.find(w, r)
 	if e == nil {

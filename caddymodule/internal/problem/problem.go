@@ -30,8 +30,8 @@ type Problem struct {
 	Status int `json:"status"`
 	// Detail explains this occurrence to a person.
 	Detail string `json:"detail,omitempty"`
-	// Help is the title and the detail in every language; for a wrong field it is only the detail, which says more.
-	// Only clients that ask for a language get it: a page can switch its language later.
+	// Help is the title and the detail in every language, because a page can switch its language later. For a wrong
+	// field it is only the detail, which says more. Only clients that ask for a language get it.
 	Help words.Text `json:"help,omitempty"`
 	// Field names what is wrong in the request.
 	Field string `json:"field,omitempty"`
@@ -208,9 +208,9 @@ func (p *Problem) help() words.Text {
 	return p.detail.Sentence()
 }
 
-// Of turns errors of packages service and auth, and the error of a process that is too old, into problems. Any other
-// error becomes 503, or 500 when PostgreSQL refused a statement of this program; neither shows the error, which stays
-// available as Cause.
+// Of turns errors of packages service and auth into problems, and the error of a process that is too old, too. If
+// PostgreSQL refused a statement of this program, the problem has the status 500; for any other error it has 503.
+// Neither problem shows the error, which stays available as Cause.
 func Of(err error) *Problem {
 	var p *Problem
 	var limit *service.LimitError
@@ -265,7 +265,8 @@ func Of(err error) *Problem {
 		p.Recovery = RecoveryOf(choice)
 		return p
 	case errors.Is(err, service.ErrInventoryUnknown):
-		// Only administrators get this far, and the error says what does not answer.
+		// The problem shows the error, because only administrators get this far, and the error says which server does
+		// not answer.
 		p := Unknown.With("problem.files_unknown", words.Values{
 			"Cause": strings.TrimPrefix(err.Error(), service.ErrInventoryUnknown.Error()+": ")})
 		p.Cause = err

@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// TestDatabaseErrors: an error that may be temporary is 503, a statement that is wrong
-// is 500.
+// TestDatabaseErrors checks that an error of the database that may be temporary becomes 503, and that a wrong statement
+// of this program becomes 500.
 func TestDatabaseErrors(t *testing.T) {
 	for code, want := range map[string]int{
 		"57P03": 503, // starting up
@@ -110,7 +110,7 @@ func TestAProblemSpeaksTheLanguageOfTheRequest(t *testing.T) {
 	}
 }
 
-// inEnglishAndKorean removes from the help of a problem the languages that other files add.
+// inEnglishAndKorean removes all languages but English and Korean from the help of a problem.
 func inEnglishAndKorean(t *testing.T, body string) string {
 	t.Helper()
 	for _, l := range words.Languages() {

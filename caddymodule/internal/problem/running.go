@@ -23,7 +23,7 @@ type RunningWorkspace struct {
 	Busy *workspace.Busy `json:"busy,omitempty"`
 }
 
-// RunningList returns what people see of workspaces; url returns the address of one.
+// RunningList returns the given workspaces as people see them. url returns the address of a workspace.
 func RunningList(all []workspace.Workspace, url func(workspace.ID) string) []RunningWorkspace {
 	list := make([]RunningWorkspace, 0, len(all))
 	for _, w := range all {

@@ -2,8 +2,9 @@
 // and the gateway's answer. The doctor learns from it whether the request reaches the installation that its settings
 // describe, and how the gateway sees a browser's request.
 //
-// Both sides know the identity of the database (SPEC 2) and prove it to each other, so a gateway answers its own doctor
-// only. The package owns the form of the question and of the answer. It must not know what follows from an answer.
+// Both sides prove to each other that they know the identity of the database (SPEC 2). So a gateway answers only the
+// doctor of its own installation. The package owns the form of the question and of the answer. It must not know what
+// follows from an answer.
 package reach
 
 import (

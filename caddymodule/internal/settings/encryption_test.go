@@ -12,8 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Keys come from files. Their content is not part of the configuration, and a change of it needs no
-// new coordinator in a reload. Errors name the line of an invalid key.
+// Keys come from files. The files' content is not part of the configuration. When it changes, a reload does not start
+// another coordinator. Errors name the line of an invalid key.
 func TestEncryption(t *testing.T) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {

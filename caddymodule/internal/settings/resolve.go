@@ -34,8 +34,8 @@ const (
 	defaultWorkspaceDisk   = "10GiB" // on Kubernetes, whose nodes enforce it
 )
 
-// The shortest durations that make sense: with shorter ones a loop would only keep the servers
-// busy. Tests use values close to them.
+// These are the shortest durations that make sense. With shorter durations a loop would only keep the servers busy.
+// Tests use values close to them.
 const (
 	shortestInterval = 10 * time.Millisecond
 	shortestTTL      = 100 * time.Millisecond

@@ -89,8 +89,8 @@ func (s Addresses) Override(by Addresses) Addresses {
 	return s
 }
 
-// Check returns an error if people who sign in under the name of another machine would be sent to hosts below
-// localhost, which lead to their own machine.
+// Check returns an error if people sign in at a host on another machine, but workspaces have hosts below localhost.
+// Browsers would look for such hosts on people's own machines.
 func (s Addresses) Check() error {
 	if s.WorkspaceURL != site.HostURL || s.MainHost == "" || site.IsLocal(s.MainHost) || !site.IsLocal(s.Domain) {
 		return nil

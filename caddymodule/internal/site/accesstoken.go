@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send their password only when
-// they are asked for Basic. A browser would then ask its user for a password, so it is never asked for Basic.
+// The values of WWW-Authenticate in answers with 401. Programs such as git and docker send their password only if the
+// answer asks for Basic. A browser that is asked for Basic would ask its user for a password, so browsers are never
+// asked for it.
 const (
 	BearerChallenge = `Bearer realm="CodeHub"`
 	BasicChallenge  = `Basic realm="CodeHub", charset="UTF-8"`
 )
 
-// AccessToken reports whether the request carries a secret that begins with prefix, as Bearer or in Basic, and
-// returns it. In Basic it is the password or, as some git users write it, the user name. It is "" if there are other
-// credentials, because it is unknown which of them count. Browsers add Basic by themselves, but never Bearer. Without
-// the header this costs one look-up.
+// AccessToken returns the secret that the request carries as Bearer or in Basic, if it begins with prefix, and reports
+// whether there is one. In Basic it is the password or, as some git users write it, the user name. It is "" if there
+// are other credentials, because it is unknown which of them count. Browsers add Basic by themselves, but never Bearer.
+// Without the header this costs one look-up.
 func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	if secret, ok = Bearer(h, prefix); ok {
 		return secret, false, true

@@ -13,8 +13,8 @@ import (
 // host and port that the browser uses. [Site.Parse] creates it once, when the request arrives, and
 // it travels with the request as a value.
 type Address struct {
-	// WorkspaceHost is the workspace, and which of its hosts. The ID is empty when the
-	// address holds no workspace id where there should be one.
+	// WorkspaceHost is the workspace, and which of its hosts the request came to. Its ID is empty if the address has no
+	// valid id where it should have one.
 	WorkspaceHost
 	// Prefix is the part of the path before the workspace's own paths: empty on the
 	// workspace's own host.
@@ -50,8 +50,8 @@ func (s *Site) Parse(r *http.Request) Address {
 	return a
 }
 
-// parsePath finds the workspace that the path names. It takes the path as it was sent: an encoded slash after the id
-// makes the id longer, and so wrong.
+// parsePath finds the workspace that the path names. It uses the path as it was sent. So an encoded slash after the id
+// counts as a part of the id, which is then invalid.
 func (a *Address) parsePath(r *http.Request) {
 	path := r.URL.RawPath
 	if path == "" {
@@ -97,9 +97,9 @@ func (a *Address) Host() string { return a.host }
 // Proxied reports whether a trusted proxy has passed the request on.
 func (a *Address) Proxied() bool { return a.proxied }
 
-// IsMain reports whether the request came to a host where people may sign in. That is the main
-// site's, or this machine by its own name. A page whose host name an attacker has pointed at
-// this server (DNS rebinding) must not be able to use it.
+// IsMain reports whether the request came to a host where people may sign in. This is the host of the main site, or
+// localhost, or a loopback address. Any other host name is refused, because an attacker may have pointed it at this
+// server (DNS rebinding).
 func (a *Address) IsMain() bool {
 	main := a.site.suffix[1:]
 	if a.site.mainHost != "" {

@@ -17,12 +17,12 @@ type Server struct {
 	Trusts, Strict bool
 }
 
-// HeaderRoom is the size, in bytes, of the headers of a request with all the cookies that a page can
-// plant: about 180 per domain, of 4 kB each. A server that refuses them (431) never gets to delete
-// them ([Address.ClearPlanted]). It is the default of Go's servers.
+// HeaderRoom is the size, in bytes, that a request's headers can reach with all the cookies that a page can plant:
+// about 180 per domain, each of 4 kB. If a server refuses such a request (431), the cookies can never be deleted
+// ([Address.ClearPlanted]). It is the default of Go's servers.
 const HeaderRoom = 1 << 20
 
-// Advice is a problem of an installation that starts nevertheless, and its remedy.
+// Advice is a problem that does not keep an installation from starting, with its remedy.
 type Advice struct{ Text, Remedy string }
 
 // Advise checks the servers of an installation, its setting public_url, "" if it is not set, and the host where

@@ -24,7 +24,7 @@ const (
 	LanguageCookie = "codehub_lang"
 )
 
-// ownPrefix begins the names of all cookies of the product but the session's.
+// ownPrefix is the beginning of the names of all the product's cookies except the session's.
 const ownPrefix = "codehub_"
 
 // ErrTwoCookies means that a request carries one of the product's cookies twice. A page of a sibling host has planted
@@ -49,9 +49,9 @@ func hostOnlyName(name string) string {
 	return name
 }
 
-// IsOwnCookie reports whether a name is that of one of the product's cookies, with any prefix. On a workspace's own
-// host these are the names that begin with codehub_, and no others. Browsers distinguish names by case, other
-// programs may not.
+// IsOwnCookie reports whether one of the product's cookies has this name, with any prefix. On a workspace's own host
+// these are the names that begin with codehub_, and no others. Browsers distinguish names by case, but other programs
+// may not.
 func IsOwnCookie(name string, ownHost bool) bool {
 	for _, prefix := range [...]string{hostOnly, "__Secure-"} {
 		if len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
@@ -62,8 +62,7 @@ func IsOwnCookie(name string, ownHost bool) bool {
 	return strings.HasPrefix(name, ownPrefix) || name == SessionCookie && !ownHost
 }
 
-// CookieName returns the name that one of the product's cookies has in the request and
-// its answer.
+// CookieName returns the full name of one of the product's cookies in the request and in its answer.
 func (a *Address) CookieName(name string) string {
 	if a.https {
 		return hostOnlyName(name)
@@ -110,9 +109,9 @@ func cookie(h http.Header, name string) (first string, n int) {
 	return first, n
 }
 
-// SetSession gives the browser one of the product's cookies, bound to the host of the request,
-// so that other hosts never get it. The age maxAge is in seconds; with 0 the cookie ends with
-// the browser. An empty token deletes it.
+// SetSession gives the browser one of the product's cookies. The cookie is bound to the host of the request, so that
+// other hosts never get it. The age maxAge is in seconds; with 0 the cookie ends with the browser. An empty token
+// deletes it.
 func (a *Address) SetSession(w http.ResponseWriter, name, token string, maxAge int) {
 	if token == "" {
 		maxAge = -1

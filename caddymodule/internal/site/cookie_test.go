@@ -53,7 +53,8 @@ func TestEmptyTokenDeletesTheCookie(t *testing.T) {
 	}
 }
 
-// Under TLS a browser accepts a cookie with the prefix only from this very host.
+// Under TLS the cookie's name has a prefix. A browser accepts a cookie with that prefix only from the host for which it
+// is set.
 func TestCookiesAreOfTheHostUnderTLS(t *testing.T) {
 	s := site.New(site.Options{Domain: "h.example"})
 	for _, name := range []string{site.SessionCookie, site.WorkspaceCookie, site.BrowserCookie, site.SignInCookie} {
@@ -84,8 +85,7 @@ func TestCookiesAreOfTheHostUnderTLS(t *testing.T) {
 	}
 }
 
-// Browsers refuse an answer with headers of 256 KiB: cookies with long names are deleted in
-// several rounds.
+// Browsers refuse an answer with headers of 256 KiB, so many cookies with long names are deleted in several rounds.
 func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
 	s := site.New(site.Options{Domain: "h.example"})
 	var left []string
@@ -123,8 +123,8 @@ func TestCookiesWithLongNamesAreClearedInRounds(t *testing.T) {
 	}
 }
 
-// On a workspace's own host the name of the session's cookie belongs to the application: a cookie of that name is neither a
-// session nor planted there, and two of them are allowed.
+// On a workspace's own host, the name of the session's cookie is the application's to use. A cookie of that name counts
+// there neither as a session nor as planted, and there may be two of them.
 func TestTheSessionIsOfTheMainSite(t *testing.T) {
 	s := site.New(site.Options{Domain: "h.example"})
 	const id = "0123abcd-0000-4000-8000-00000000000a"

@@ -12,13 +12,13 @@ var crossOrigin http.CrossOriginProtection
 // CrossOrigin reports whether a page of another origin makes a request that acts with the user's
 // rights. Such a page may only open an address in a window: a GET that is a top-level navigation.
 // Scripts, pictures, frames, forms and WebSockets may not. SameSite cookies do not prevent such
-// requests, because the hosts of all workspaces and of their ports are the same site. Programs send
-// neither Sec-Fetch-Site nor Origin, so their requests are never cross origin.
+// requests, because the hosts of all workspaces and of their ports are the same site. Programs send neither
+// Sec-Fetch-Site nor Origin, so their requests never count as cross-origin.
 //
 // The origin must be that of the host that the request names; http and https are different origins. A request with an
 // https origin may arrive by http, through a proxy. Behind a proxy that rewrites Host the origin may also be that of
-// X-Forwarded-Host, if the proxy is trusted. In that case, and except on a workspace's own host, it may also be that of
-// the setting main_host.
+// X-Forwarded-Host, if the proxy is trusted. Behind such a proxy it may also be that of the setting main_host, but not
+// on a workspace's own host.
 func (a *Address) CrossOrigin(r *http.Request) bool {
 	origin := HeaderValue(r.Header, "Origin")
 	switch site := HeaderValue(r.Header, "Sec-Fetch-Site"); {
@@ -56,14 +56,14 @@ func HeaderValue(h http.Header, name string) string {
 	return ""
 }
 
-// isTopLevel reports whether a browser opens the address in a window of its own.
+// isTopLevel reports whether a browser opens the address in a window or tab, and not in a frame.
 func isTopLevel(r *http.Request) bool {
 	return r.Method == http.MethodGet &&
 		HeaderValue(r.Header, "Sec-Fetch-Mode") == "navigate" && HeaderValue(r.Header, "Sec-Fetch-Dest") == "document"
 }
 
-// IsBrowser reports whether r comes from a browser, or looks as if it did. Browsers
-// leave out Sec-Fetch-Mode where they do not trust the network, as on http.
+// IsBrowser reports whether r comes from a browser, or looks as if it did. Browsers do not send Sec-Fetch-Mode to
+// addresses that they do not consider secure, such as those with http.
 func IsBrowser(r *http.Request) bool {
 	h := r.Header
 	return h.Get("Sec-Fetch-Mode") != "" || h.Get("Sec-Fetch-Dest") != "" ||

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// request builds a request from lines like "Name: value", joined by "|".
+// request builds a request from header lines such as "Name: value", which are separated by "|".
 func request(method, target, lines string) *http.Request {
 	r, err := http.NewRequest(method, target, nil)
 	if err != nil {

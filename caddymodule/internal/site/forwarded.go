@@ -7,15 +7,15 @@ import (
 
 const httpScheme, httpsScheme = "http", "https"
 
-// The headers in which a proxy tells the address that the browser requested.
+// In these headers a proxy passes on the scheme and the host that the browser used.
 const forwardedProto, forwardedHost = "X-Forwarded-Proto", "X-Forwarded-Host"
 
-// readForwarded reads the headers of trusted proxies. Proxies spell the scheme in any case, call it ws or wss
-// for a WebSocket, and several in a row make a list or repeat the header.
+// readForwarded reads the headers of trusted proxies. Proxies differ in how they write the scheme: in upper or lower
+// case, and as ws or wss for a WebSocket. Several proxies in a row make a list or repeat the header.
 //
-// A list of schemes has an entry for each hop. The scheme is https if any hop has it, because the hops behind the
-// proxy that terminates TLS do not. If public_url says http, all must have https. For the host, the nearest proxy's
-// entry counts, because a client may have made up the others.
+// A list of schemes has an entry for each hop. The scheme is https if any hop has https, because the hops behind the
+// proxy that terminates TLS have http. But if public_url says http, the scheme is https only if all hops have https.
+// The host is the entry of the nearest proxy, because a client may have made up the other entries.
 func (a *Address) readForwarded(proto, host []string) {
 	a.proxied = true
 	https, http := forwardedSchemes(proto)

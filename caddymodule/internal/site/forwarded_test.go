@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Proxies tell the scheme in several ways, but the application always reads the same value.
+// Proxies write the scheme in several ways, but the application always gets the same value.
 func TestForwardedProto(t *testing.T) {
 	for _, c := range []struct {
 		scheme  string // of public_url
@@ -34,7 +34,7 @@ func TestForwardedProto(t *testing.T) {
 		{"", []string{"httpss", "gopher", "https:"}, true, false},
 		{"", []string{""}, true, false},
 		{"", []string{"https"}, false, false},
-		// public_url decides if the hops differ, and always if it is https.
+		// If the hops differ, public_url decides. If public_url is https, it always decides.
 		{"http", []string{"http, https"}, true, false},
 		{"http", []string{"https"}, true, true},
 		{"https", nil, false, true},

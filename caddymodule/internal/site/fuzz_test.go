@@ -10,7 +10,7 @@ import (
 // fuzzed is a site with an address of each kind.
 var fuzzed = New(Options{Domain: "ws.example", MainHost: "main.example", PerHost: true})
 
-// FuzzLocalPath asserts that a link back never leaves its host, as browsers read it.
+// FuzzLocalPath asserts that a link back never leads to another host, in the way in which browsers interpret it.
 func FuzzLocalPath(f *testing.F) {
 	for _, s := range []string{"/", "/w/1/?a=b#c", "//evil.example", "/\\evil.example", "/\t/evil.example", "https:evil.example",
 		"/%2f%2fevil.example", "/..//evil.example", "/.//evil.example", "javascript:alert(1)", "/a:b@c"} {
@@ -101,7 +101,8 @@ func plainHost(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// FuzzCookie asserts that a cookie of ours is found only under its whole name, and that two cookies never count as one.
+// FuzzCookie asserts that a cookie of the product is found only by its whole name. If there are two cookies with this
+// name, neither is used.
 // On a workspace's own host the name is the application's.
 func FuzzCookie(f *testing.F) {
 	for _, line := range []string{"session=a", "a=b; session=c", "session=a; session=b", " session = x ;", "__Host-session=y", "session"} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// IsNavigation reports whether a person opens a page with r or sends a form, so that the
-// answer is seen by a person. Browsers say so; for older ones the Accept header decides.
+// IsNavigation reports whether r opens a page or sends a form for a person, so that the person sees the answer.
+// Browsers say so; for older ones the Accept header decides.
 func IsNavigation(r *http.Request) bool {
 	if mode := HeaderValue(r.Header, "Sec-Fetch-Mode"); mode != "" {
 		return mode == "navigate"

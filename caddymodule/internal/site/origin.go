@@ -7,9 +7,8 @@ import (
 
 // SplitURL splits an address in a header field that leads to the host of the request, as the browser or the
 // application sees it. It returns the part before the path, and the rest: "https://host", "//host" or nothing. It
-// reports false for an address that leads to another host, and for one that is relative to the path of the page. The
-// case of the host, the default port and the scheme make no difference: an application behind a proxy may not know
-// the scheme.
+// reports false if the address leads to another host, or if it is relative to the path of the page. The case of the
+// host, the default port and the scheme make no difference: an application behind a proxy may not know the scheme.
 func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 	scheme, after := "", address
 	if i := strings.Index(address, "://"); i > 0 && (strings.EqualFold(address[:i], "http") || strings.EqualFold(address[:i], "https")) {

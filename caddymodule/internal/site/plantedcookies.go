@@ -8,13 +8,14 @@ import (
 )
 
 // A page of a workspace can plant cookies for the host that it is served from. With the attribute Domain it can plant
-// them for its siblings and parents, too. They can carry the name of the session's cookie, and they can be so large
-// that servers refuse every request with them (431). Here they are deleted. A browser deletes a cookie only if the
-// answer names its exact domain and path. The browser reveals neither, so the answer names all possible ones.
+// them for its siblings and parents, too. Such cookies may have the name of the session's cookie. They may also be so
+// large that servers refuse every request that carries them (431). Here they are deleted. A browser deletes a cookie
+// only if the answer names its exact domain and path. The browser reveals neither, so the answer names all possible
+// ones.
 
 const (
-	// cookieRoom bounds the bytes of cookies in a request that are not ours. Applications, such as
-	// those on Node.js, refuse headers of 16 KiB.
+	// cookieRoom is how many bytes of a request's headers may be cookies that are not ours. Applications, such as those
+	// on Node.js, refuse headers of 16 KiB.
 	cookieRoom = 8 << 10
 	// maxExpired bounds how many names one answer deletes, and deepestPath how many
 	// levels of the path are tried.
@@ -22,14 +23,14 @@ const (
 	// expiryRoom bounds the bytes that an answer may spend on deleting cookies. A page can choose long names, and
 	// browsers refuse an answer whose headers are larger than 256 KiB.
 	expiryRoom = 96 << 10
-	// clearedCookie counts how often the browser was asked to delete cookies just now.
+	// clearedCookie counts how many times in a row the browser has just been asked to delete cookies.
 	clearedCookie = "codehub_cleared"
 	// maxRounds bounds this count, because browsers follow only 20 redirects.
 	maxRounds = 9
 )
 
-// ExpireCopies deletes the request's cookies of a name except the one that the product has set. The
-// others are for a domain or a part of the paths.
+// ExpireCopies deletes all cookies with this name in the request except the one that the product has set. The others
+// differ from it, because they were set for a domain or for only some paths.
 func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name string) {
 	name = a.CookieName(name)
 	for _, path := range pathsOf(r) {
@@ -43,10 +44,10 @@ func (a *Address) ExpireCopies(w http.ResponseWriter, r *http.Request, name stri
 }
 
 // ClearPlanted deletes cookies that are not ours when there are so many that requests may be
-// refused for them. It reports whether it did and the browser should ask again. It keeps those that
-// the application at prefix (the path of a workspace, or "") may have set for itself. They have no
-// domain, and on the main site a path below the prefix. On the main site's own pages (prefix "/"),
-// which have no application, it keeps none.
+// refused for them. It reports whether it did and the browser should ask again. It keeps the cookies that the
+// application at prefix (the path of a workspace, or "") may have set for itself. Such cookies have no domain, and on
+// the main site they have a path below the prefix. On the main site's own pages (prefix "/"), which have no
+// application, it keeps none.
 func (a *Address) ClearPlanted(w http.ResponseWriter, r *http.Request, prefix string) (again bool) {
 	if size(r.Header) <= cookieRoom {
 		return false
@@ -108,8 +109,8 @@ func size(h http.Header) (n int) {
 	return n
 }
 
-// expire deletes one cookie and returns how many bytes that takes. It is written by hand
-// because the name, which a page has chosen, need not be one that package http accepts.
+// expire deletes one cookie and returns how many bytes that takes. It does not use package http to write the header
+// line: a page has chosen the cookie's name, and package http may not accept it.
 func (a *Address) expire(w http.ResponseWriter, name, path, domain string) int {
 	line := name + "=; Max-Age=0; Path=" + path
 	if domain != "" {
@@ -122,7 +123,7 @@ func (a *Address) expire(w http.ResponseWriter, name, path, domain string) int {
 	return len("Set-Cookie: \r\n") + len(line)
 }
 
-// pathsOf returns the possible paths of a cookie that comes with r.
+// pathsOf returns the paths for which a cookie in r may have been set.
 func pathsOf(r *http.Request) []string {
 	paths := []string{"/"}
 	path := r.URL.EscapedPath()
@@ -140,8 +141,8 @@ func pathsOf(r *http.Request) []string {
 	return paths
 }
 
-// domainsOf yields the possible domains of a cookie that comes to a host without a port: its own
-// name, and its parents'.
+// domainsOf yields the domains for which a cookie may have been set that a browser sends to a host: the host's own
+// name, and those of its parents. The host has no port.
 func domainsOf(host string) func(yield func(string) bool) {
 	host = strings.ToLower(host)
 	return func(yield func(string) bool) {
@@ -150,8 +151,8 @@ func domainsOf(host string) func(yield func(string) bool) {
 		}
 		for name := host; name != ""; {
 			parent, rest, more := strings.Cut(name, ".")
-			// A name of one label is a public suffix: no browser accepts a cookie for it unless the
-			// host itself has only that label.
+			// A name with only one label is a public suffix. Browsers accept a cookie for it only if it is the name of
+			// the host itself.
 			if !more && parent != host && parent != DefaultDomain || !yield(name) {
 				return
 			}

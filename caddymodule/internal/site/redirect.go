@@ -22,12 +22,12 @@ func LoginPath(r *http.Request) string {
 	return "/login?return=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// Here returns the address of r on its host, for links of a page to itself. Browsers would interpret some paths, such
+// Here returns the path and query of r, with which a page can link to itself. Browsers would interpret some paths, such
 // as //example.com, as another host: for those it returns the start page.
 func Here(r *http.Request) string { return LocalPath(r.URL.RequestURI()) }
 
-// LocalPath returns s if it is a path of the same host, else "/". Paths that
-// browsers take for another host or a scheme are not.
+// LocalPath returns s if it is a path of the same host, else "/". A path that browsers would take for another host or
+// for a scheme does not count as one.
 func LocalPath(s string) string {
 	if len(s) == 0 || s[0] != '/' || len(s) > 1 && s[1] == '/' || strings.ContainsRune(s, '\\') {
 		return "/"

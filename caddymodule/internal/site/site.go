@@ -1,5 +1,5 @@
-// Package site knows the addresses of an installation, and what follows from the address of a
-// request. These are the names of the product's cookies, the cross-origin rule, and redirects.
+// Package site knows the addresses of an installation, and what follows from the address of a request: the names of the
+// product's cookies, the cross-origin rule, and redirects.
 //
 // It knows neither Caddy nor what a request is for, and keeps no state.
 package site
@@ -45,8 +45,8 @@ type Options struct {
 	// MainHost is the host of the main site, with its port unless that is the scheme's
 	// own. Default: the domain with the port of each request.
 	MainHost string
-	// PerHost says that browsers find workspaces on hosts of their own, and not below
-	// [PathPrefix] of the main site.
+	// PerHost says that browsers find each workspace on a host of its own instead of below [PathPrefix] of the main
+	// site.
 	PerHost bool
 	// Scheme is the scheme of the setting public_url. With https browsers use https, even if requests arrive by http.
 	// Default: requests and trusted proxies tell it.

@@ -2,13 +2,13 @@ package site
 
 import "strings"
 
-// longestSlug is so short that two slugs and the hyphens between them fit in the 63 characters that a label of a host
-// name may have.
+// longestSlug is the maximum length of a slug. A label of a host name may have 63 characters, so two slugs and the
+// hyphens between them fit in one label.
 const longestSlug = 30
 
-// Slug returns the form of a name in the host {name}--{user}. It has letters and digits of
-// ASCII in lower case, with one hyphen for everything between them. It is empty for names
-// without any, which have no such host.
+// Slug returns the form of a name in the host {name}--{user}. It consists of the name's ASCII letters, in lower case,
+// and digits. A single hyphen replaces everything between them. It is empty if the name has no such character, and
+// there is no such host then.
 func Slug(name string) string {
 	var b strings.Builder
 	gap := false

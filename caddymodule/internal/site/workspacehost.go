@@ -19,7 +19,7 @@ const (
 	hostJoint  = "--"
 )
 
-// WorkspaceHost is the workspace, and the part of it, that a host stands for.
+// WorkspaceHost tells which workspace a host stands for, and which port of the workspace.
 type WorkspaceHost struct {
 	// ID is the workspace; empty when the host has the form of a workspace's host without naming a workspace, or names
 	// it by Alias.
@@ -109,16 +109,16 @@ func (a *Address) PortOrigin(id workspace.ID, port int) string {
 	return a.Scheme() + "://" + a.withPort(label+a.site.suffix)
 }
 
-// Paths of the sign-in on a workspace's own host. The main site gives out a ticket at
-// TicketPath and sends the browser to RedeemPath of the workspace's host. A host that stands
-// for a name asks the main site, at NamePath, which workspace that is.
+// Paths of the sign-in on a workspace's own host. The main site issues a ticket at TicketPath. It then sends the
+// browser to RedeemPath on the workspace's host. A host that names a workspace by its name sends the browser to
+// NamePath on the main site, which knows the workspace.
 const (
 	TicketPath = "/auth/ticket"
 	NamePath   = "/auth/name"
 	RedeemPath = OwnPath + "ticket"
 )
 
-// OwnPath starts the paths of a workspace that the gateway keeps for itself.
+// OwnPath is the beginning of the paths of a workspace that the gateway keeps for itself.
 const OwnPath = "/.codehub/"
 
 // TicketURL returns the address at which a browser on this workspace's own host gets a ticket. The ticket can be
@@ -139,8 +139,8 @@ func (a *Address) PortURL(id workspace.ID, port int) string {
 	return a.PortOrigin(id, port) + "/"
 }
 
-// NameURL returns the address of the main site that leads from this host, which names a workspace by its name, to the
-// workspace's own host. From there it leads to back, a local address.
+// NameURL returns an address on the main site, for a request to a host that names a workspace by its name. It leads the
+// browser to the workspace's own host, and there to back, a local address.
 func (a *Address) NameURL(back string) string {
 	return a.MainOrigin() + NamePath + "?" + url.Values{"host": {a.Alias}, "return": {back}}.Encode()
 }

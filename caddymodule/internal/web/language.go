@@ -15,8 +15,9 @@ const LanguagePath = site.OwnPath + "language"
 // languageAge is how long a chosen language lasts, in seconds.
 const languageAge = 365 * 24 * 60 * 60
 
-// KeepLanguage makes the browser keep a language for the host of the request. Anything but a language of the pages is
-// ignored. Scripts may read the cookie and change it, because the switch works without a request.
+// KeepLanguage sets a cookie in which the browser keeps a language for the host of the request. It ignores anything but
+// a language of the pages. Scripts may read and change the cookie, because the language switch in a page works without
+// a request.
 func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
 	if words.Known(lang) {
 		http.SetCookie(w, &http.Cookie{
@@ -27,8 +28,8 @@ func KeepLanguage(at *site.Address, w http.ResponseWriter, lang string) {
 }
 
 // SwitchLanguage answers the form of the language switch, which browsers without scripts send.
-// It keeps the field lang and leads back to the local path in the field return. It tells
-// nothing about the host or its user, so it needs no session.
+// It keeps the field lang and leads back to the local path in the field return. The answer reveals nothing about the
+// host or its user, so no session is needed.
 func SwitchLanguage(at *site.Address, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost:

@@ -36,8 +36,8 @@ func pageFile(name string) string {
 }
 
 // Layout renders pages in the product's style: everything that people see besides the
-// dashboard and the sign-in. A page is in every language and complete in itself; it loads
-// nothing, and works without scripts. A Layout is immutable.
+// dashboard and the sign-in. A page contains its text in every language. It is complete in itself: it loads nothing,
+// and works without scripts. A Layout is immutable.
 type Layout struct {
 	templates *template.Template
 	js        string
@@ -53,12 +53,13 @@ type Page struct {
 	Data    any
 	// Refresh is the number of seconds after which a browser without scripts asks again; 0 means never.
 	Refresh int
-	// Leads is another origin to which the answer to a form of the page may lead.
+	// Leads is another origin to which the browser may be redirected after it has sent a form of the page.
 	Leads string
 }
 
-// NewLayout returns the layout with further templates, the *.html below files, and a script that every page runs after
-// the layout's own. Both may be nil and empty. It panics if they are invalid, because they are embedded in the program.
+// NewLayout returns a layout. Its pages may use the templates *.html below files, and they run script after the
+// layout's own script. Both may be nil and empty. It panics if the templates are invalid, because they are embedded in
+// the program.
 func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 	t := template.New("").Funcs(templateFuncs).Funcs(funcs)
 	template.Must(t.ParseFS(pageFiles, "pages/*.html"))
@@ -66,13 +67,14 @@ func NewLayout(files fs.FS, script string, funcs template.FuncMap) *Layout {
 		template.Must(t.ParseFS(files, "*/*.html"))
 	}
 	l := &Layout{templates: t, js: pageJS + script}
-	// Nothing is loaded, and only the embedded style and script count, by their hashes.
+	// The policy lets a page load nothing. It allows only the embedded style and script, by their hashes.
 	l.policy = "default-src 'none'; style-src " + sourceHash(pageCSS) + "; script-src " + sourceHash(l.js) +
 		"; connect-src 'self'; img-src data:; base-uri 'none'; " + formsToSelf + "; frame-ancestors 'self'"
 	return l
 }
 
-// chooseLanguage names the language switch in every language, because it is for those who cannot read the page.
+// chooseLanguage is the label of the language switch. It is in every language, because people need the switch when they
+// cannot read the page.
 var chooseLanguage = func() string {
 	label := words.Of("page.language", nil)
 	var names []string
@@ -82,8 +84,8 @@ var chooseLanguage = func() string {
 	return strings.Join(names, " · ")
 }()
 
-// formsToSelf is the part of the policy that says where forms, and the redirects that answer
-// them, may lead.
+// formsToSelf is the part of the policy that says where forms may be sent, and where redirects that answer forms may
+// lead.
 const formsToSelf = "form-action 'self'"
 
 // sourceHash returns the source expression by which a Content-Security-Policy allows

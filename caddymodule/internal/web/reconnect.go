@@ -8,16 +8,17 @@ import (
 )
 
 // AskToReconnect has the connection of a request closed after its answer: HTTP/1.1 says so in the answer, and HTTP/2
-// sends GOAWAY. If a connection is closed while it is idle, the client may just be sending its next request. HTTP/3
-// says so itself at the end. It has no effect once the answer's header is written.
+// sends GOAWAY. The connection is not simply closed while it is idle, because the client may just be sending its next
+// request. Over HTTP/3, the server itself tells clients at its end. It has no effect once the answer's header is
+// written.
 func AskToReconnect(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor < 3 && r.Method != http.MethodConnect && r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// ReconnectWriter asks the client to reconnect (SPEC 5) if the process ends when the answer begins, however long ago the
-// request came. One goroutine uses it.
+// ReconnectWriter asks the client to reconnect (SPEC 5) if the process is ending when the answer begins. It does not
+// matter how long ago the request came. One goroutine uses it.
 type ReconnectWriter struct {
 	http.ResponseWriter
 	request *http.Request
@@ -25,8 +26,8 @@ type ReconnectWriter struct {
 	begun   bool // the final answer has begun
 }
 
-// Reset makes w the writer of the answer to r, which it passes on to the writer to. exiting reports whether the process
-// ends.
+// Reset prepares w for the answer to r. w passes the answer on to the writer to. exiting reports whether the process is
+// ending.
 func (w *ReconnectWriter) Reset(to http.ResponseWriter, r *http.Request, exiting func() bool) {
 	*w = ReconnectWriter{ResponseWriter: to, request: r, exiting: exiting}
 }

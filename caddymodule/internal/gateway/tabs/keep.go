@@ -10,8 +10,9 @@ import (
 const keptPerTab = 2
 
 // Keep takes a slot in which a request of the page waits until the workspace resumes, and returns a function that frees
-// it, or nil if no slot is free. Each tab that reports has [keptPerTab] slots. Requests of all other and unknown pages
-// together have as many slots as all these tabs together, because a person can end the wait only in a tab that reports.
+// it, or nil if no slot is free. Each tab that reports has [keptPerTab] slots. All other pages, known or unknown, share
+// as many slots as the reporting tabs have together. Without such a tab there are no slots, because a person can end
+// the wait only in a tab that reports.
 func (t *Tabs) Keep(id workspace.ID, a Address) (release func()) {
 	now := t.now()
 	t.mu.Lock()

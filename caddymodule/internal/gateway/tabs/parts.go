@@ -21,8 +21,9 @@ type part struct {
 	last    time.Time // when it was loaded, or last sent something
 }
 
-// Part returns the address of the script, style sheet or worker that r loads into a page; 0 for other requests and for names that
-// no page has. What a page loads from its own path, with another query, says nothing about the path. It does not allocate.
+// Part returns the address of the script, style sheet or worker that r loads into a page. It returns 0 for other
+// requests, and for addresses that no page could have. It also returns 0 if a page loads something from its own path
+// with another query, because the path is then a page's. It does not allocate.
 func Part(r *http.Request) Address {
 	switch site.HeaderValue(r.Header, "Sec-Fetch-Dest") {
 	case "script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet":

@@ -20,19 +20,20 @@ const Hidden Address = 1
 
 // plain is a page whose document came without the script: it never reports.
 type plain struct {
-	// address is the page's address with its query: with another query, it may be a page that reports.
+	// address is the page's address with its query, because the same path with another query may be a page that
+	// reports.
 	address Address
 	// last is when it was loaded, or last sent something.
 	last time.Time
-	// beside is when a page of the same address last reported since it was loaded. The requests of
-	// the two cannot be distinguished.
+	// beside is when another page with the same address last reported, if it did so after this page was loaded. The
+	// requests of the two pages cannot be distinguished.
 	beside time.Time
 	// opens says that the page may open WebSockets: it is a document with scripts, or has sent something.
 	opens bool
 }
 
-// SenderExact returns the address of the page that has sent r, with its query. It is known for
-// every document, and one address stands for all pages that hide theirs. It does not allocate.
+// SenderExact returns the address of the page that has sent r, with its query. The address is known for every document.
+// All pages that hide their address have one address in common. It does not allocate.
 func SenderExact(r *http.Request) Address {
 	if at := referrer(r); at != "" {
 		return AddressOf(r.Host, at)
@@ -43,7 +44,8 @@ func SenderExact(r *http.Request) Address {
 	return 0
 }
 
-// Loaded returns the address, as [SenderExact] returns it, of the page that the answer to r becomes.
+// Loaded returns the address that the answer to r has when it is shown as a page. [SenderExact] returns the same
+// address for the requests of that page.
 func Loaded(r *http.Request) Address { return AddressOf(r.Host, r.RequestURI) }
 
 // LoadPlain records that a page was loaded whose document came without the script. Its requests
@@ -109,7 +111,8 @@ func (t *Tabs) hasPlain(id workspace.ID) bool {
 	return w != nil && len(w.plain) > 0
 }
 
-// plainOpener returns the page without the script that may have opened a WebSocket last.
+// plainOpener returns the page to which a new WebSocket may belong, of the pages without the script. It is the one that
+// sent something last.
 func (w *tabs) plainOpener(now time.Time) (latest plain, ok bool) {
 	for _, p := range w.plain {
 		if p.opens && now.Sub(p.last) < socketTime && !p.last.Before(latest.last) {

@@ -24,15 +24,16 @@ import (
 const (
 	// settleTime is how long a page that has just been loaded may take to report.
 	settleTime = 10 * time.Second
-	// trustTime is how long a page counts as reporting after its last sign of life. A page in a hidden tab gives one
-	// about every minute, perhaps to another process.
+	// trustTime is how long a page counts as reporting after its last sign of life. A page in a hidden tab gives a sign
+	// of life about every minute, and perhaps another process gets it.
 	trustTime = 10 * time.Minute
-	// socketTime is how long after a page's last request a new WebSocket is taken to be that page's.
+	// socketTime is how long after a page's last request a new WebSocket still counts as opened by that page.
 	socketTime = 30 * time.Second
-	// pauseTime ends a run of reports of input: a script that makes them up never pauses.
+	// pauseTime is the pause after which a new run of reports of input begins. A script that makes reports up never
+	// pauses.
 	pauseTime = 10 * time.Minute
-	// A page may wake its workspace as many times in a row as wakes says, and then once in wakeEvery. A page that a
-	// person opens always wakes the workspace.
+	// The scripts in a workspace's pages may wake the workspace as many times in a row as wakes says, and then once per
+	// wakeEvery. A page that a person opens always wakes the workspace.
 	wakes     = 10
 	wakeEvery = 5 * time.Minute
 	// maxPages bounds the pages that are known of one workspace.
@@ -119,7 +120,7 @@ type page struct {
 	address Address
 	// tab is the tab whose script reports for the page; empty while none does.
 	tab string
-	// since is when a page that does not report was first heard of; last is when a page was last heard of.
+	// since is when the page gave its first sign of life, if it does not report. last is when it gave its last one.
 	since, last time.Time
 }
 
@@ -153,8 +154,9 @@ func (t *Tabs) Silent(id workspace.ID, a Address) bool {
 	return p.tab == "" && now.Sub(p.since) >= settleTime
 }
 
-// Opener returns the page to which a WebSocket that is just being opened belongs, and 0 for none. A WebSocket does not
-// tell its page, so it is taken to be the page without reports that sent a request last.
+// Opener returns the page to which a WebSocket that is just being opened belongs, and 0 for none. The request that
+// opens a WebSocket does not name its page. So of the pages that do not report, Opener returns the one that sent a
+// request last.
 func (t *Tabs) Opener(id workspace.ID) Address {
 	now := t.now()
 	t.mu.RLock()
@@ -213,9 +215,9 @@ func (t *Tabs) Leaves(id workspace.ID, tab string) {
 	}
 }
 
-// Input records a report of input, and returns whether it counts: a script can report made-up input
-// forever. It counts unless reports have come for longer than limit without a pause, and without a
-// page that a person has opened.
+// Input records a report of input, and returns whether the report counts as use. A script can report made-up input
+// forever. So a report does not count if reports have come for longer than limit without a pause, and no person has
+// opened a page in that time.
 func (t *Tabs) Input(id workspace.ID, limit time.Duration) bool {
 	now := t.now()
 	t.mu.Lock()
@@ -268,7 +270,7 @@ func (t *Tabs) of(id workspace.ID, now time.Time) *tabs {
 	return w
 }
 
-// sweep forgets workspaces of which nothing is left, when they have become twice as many.
+// sweep forgets the workspaces of which nothing is left. It does so whenever the number of workspaces has doubled.
 func (t *Tabs) sweep(now time.Time) {
 	if t.workspaces == nil {
 		t.workspaces, t.sweepAt = make(map[workspace.ID]*tabs), sweepAbove
@@ -296,7 +298,8 @@ func (w *tabs) add(p page) {
 	w.pages = append(withRoom(w.pages, maxPages, func(p page) time.Time { return p.last }), p)
 }
 
-// withRoom returns a list with room for one more below the limit: a full list loses the page that has been silent longest.
+// withRoom returns the list with room for one more entry below the limit. A full list loses the entry that has been
+// silent longest.
 func withRoom[T any](list []T, limit int, last func(T) time.Time) []T {
 	if len(list) < limit {
 		return list

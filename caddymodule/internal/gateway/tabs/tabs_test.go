@@ -97,8 +97,9 @@ func TestAPageThatIsLoadedAgainHasTimeToReport(t *testing.T) {
 	}
 }
 
-// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports: requests from the address of both may be the reporting
-// page's.
+// TestAPageWithoutTheScriptIsForgottenBesideOneThatReports checks two pages with the same address, one without the
+// script and one that reports. A request from this address may be the reporting page's, so it does not show that the
+// other page is still open.
 func TestAPageWithoutTheScriptIsForgottenBesideOneThatReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports func(*Tabs)

@@ -9,9 +9,8 @@ import (
 // tells messages from control frames, which only keep a connection open and are not activity
 // (SPEC 6).
 //
-// Bytes that are not a WebSocket stream end the parsing: from then on nothing counts
-// as activity. The bytes themselves are never changed. The zero value is ready for the
-// first byte; one goroutine uses it.
+// If the bytes are not a WebSocket stream, the parsing ends, and from then on nothing counts as activity. The bytes
+// themselves are never changed. The zero value is ready for the first byte; one goroutine uses it.
 type frames struct {
 	header  [14]byte
 	have    int    // bytes of the header that were seen

@@ -121,9 +121,8 @@ func payloadLen(f []byte) int {
 	}
 }
 
-// dataBytes is a second parser, over a whole stream: for each byte up to the first
-// that breaks the protocol, it tells whether the byte completes the header of a data
-// frame or belongs to its payload.
+// dataBytes is a second parser, which gets a whole stream. For each byte it tells whether the byte completes the header
+// of a data frame or belongs to its payload. It stops at the first byte that breaks the protocol.
 func dataBytes(stream []byte) (data []bool) {
 	for len(stream) >= 2 {
 		opcode, length, header := stream[0]&0x0f, uint64(stream[1]&0x7f), 2
@@ -193,7 +192,7 @@ func TestMessagesAllocateNothing(t *testing.T) {
 	}
 }
 
-// The meter is told how large the message is, however little of it a piece holds.
+// The meter learns how large a frame is as a whole, even if a piece of the stream holds only a little of it.
 func TestTheMeterLearnsTheSize(t *testing.T) {
 	var told sizes
 	c := counter{meter: &told, webSocket: true}

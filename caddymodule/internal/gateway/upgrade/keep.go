@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Still reports whether the other end of connections is frozen at the moment, and returns a channel
-// that is closed when that may have changed.
+// Still reports whether the application at the other end of the connections is frozen at the moment. It also returns a
+// channel that is closed when that may have changed.
 type Still func() (still bool, changed <-chan struct{})
 
 // keepEvery is how often a client gets a sign that its connection is alive. It is far below the 20
@@ -55,9 +55,9 @@ func (o *outlet) close() {
 	o.closed = true
 }
 
-// keep tells the client that its connection lives while the other end is frozen, until ended is
-// closed. Otherwise the page would keep reconnecting, cover itself with a message about that, and
-// be usable only some time after the other end resumes.
+// keep runs until ended is closed. While the application is frozen, it keeps telling the client that the connection is
+// alive. Otherwise the page would keep reconnecting and cover itself with a message about that. It would then become
+// usable only some time after the application resumes.
 func (o *outlet) keep(still Still, ended <-chan struct{}) {
 	for {
 		is, changed := still()

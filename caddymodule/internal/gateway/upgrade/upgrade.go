@@ -24,8 +24,9 @@ type Meter interface {
 }
 
 // Count prepares r for an upgrade to another protocol, and returns the ResponseWriter to proxy it with. The meter is
-// told of the messages in both directions. As long as the function still reports that the workspace of r is frozen,
-// connections of VS Code's protocol are kept open for their client. The caller MUST call done when the request is over.
+// told of the messages in both directions. While the workspace of r is frozen, according to the function passed as
+// still, connections of VS Code's protocol are kept alive for their client. The caller MUST call done when the request
+// is over.
 func Count(
 	w http.ResponseWriter, r *http.Request, meter Meter, still Still,
 ) (counting http.ResponseWriter, done func()) {
@@ -49,7 +50,7 @@ type counter struct {
 	frames    frames
 }
 
-// count tells the meter the messages that the bytes p belong to.
+// count tells the meter about the messages to which the bytes p belong.
 func (c *counter) count(p []byte) {
 	if !c.webSocket {
 		if len(p) > 0 {
@@ -67,8 +68,8 @@ type upgradeWriter struct {
 	http.ResponseWriter
 	meter     Meter
 	webSocket bool
-	// extended says that the response itself carries the frames (extended CONNECT),
-	// accepted that the workspace has opened the WebSocket.
+	// extended says that the response itself carries the frames (extended CONNECT). accepted says that the workspace
+	// has opened such a WebSocket.
 	extended, accepted bool
 	out                *outlet
 	still              Still         // nil for a connection that is not kept
@@ -121,8 +122,7 @@ func (u *upgradeWriter) FlushError() error {
 	return http.NewResponseController(u.ResponseWriter).Flush()
 }
 
-// ReadFrom copies through Write when there are frames to count, and otherwise keeps
-// the server's fast path.
+// ReadFrom copies through Write if there are frames to count. Otherwise it uses the server's fast path.
 func (u *upgradeWriter) ReadFrom(r io.Reader) (int64, error) {
 	if u.accepted {
 		return io.Copy(struct{ io.Writer }{u}, r)
@@ -143,7 +143,7 @@ func (u *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	u.opened(conn, nil)
 	counted.out = u.out
-	// reverse_proxy uses the buffers too, so they must read and write the counted connection.
+	// reverse_proxy also uses these buffers, so they must read from and write to the counted connection.
 	brw.Writer.Reset(counted)
 	if n := brw.Reader.Buffered(); n > 0 {
 		peeked, _ := brw.Peek(n)

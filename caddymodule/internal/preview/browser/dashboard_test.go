@@ -92,7 +92,8 @@ func (b *tab) key(key string) {
 	js[bool](b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: %q, bubbles: true, cancelable: true })) || true`, key))
 }
 
-// enter presses Enter in a field as a keyboard would: the browser chooses the button.
+// enter presses Enter in a field, as a person would on a keyboard. The browser then chooses which button of the form is
+// pressed.
 func (b *tab) enter(field string) {
 	b.t.Helper()
 	b.call(chromedp.Focus(chromedp.CSS(field)), chromedp.KeyEvent(kb.Enter))
@@ -161,7 +162,8 @@ func dozing(b *tab) {
 	b.until("when it sleeps", `document.querySelector("#view-workspace .further").innerText.includes("It goes to sleep at")`)
 }
 
-// thawing wakes a dozing workspace, which did not count toward the limit before and needs another one to make room.
+// thawing wakes a dozing workspace. While it dozed, it did not count toward the limit, so another workspace must now
+// make room for it.
 func thawing(b *tab) {
 	b.until("two run and one dozes", `document.querySelectorAll("[data-phase=RUNNING]").length === 3 && document.querySelectorAll("[data-dozing]").length === 1`)
 	b.press(`[data-name=idle] [data-menu]`)

@@ -32,7 +32,8 @@ func helps(b *tab) {
 	}
 }
 
-// waits checks a workspace whose image could not be pulled yet, and one with damaged files.
+// waits checks what the owner is offered for a workspace that waits because its image could not be pulled, and for
+// workspaces with damaged files.
 func waits(b *tab) {
 	b.primary(`[data-name=not-pulled-yet]`, "retry", "Try again")
 	b.until("another image is beside it", `document.querySelector("[data-name=not-pulled-yet] [data-action=edit]").innerText === "Choose another image"`)
@@ -41,8 +42,8 @@ func waits(b *tab) {
 	b.until("one with its volume is opened", `document.querySelector("[data-name=damaged-beside-volume] a.primary").innerText === "Open"`)
 }
 
-// administrators checks what an administrator is offered, and that a server's error message is shown once, and only on
-// request.
+// administrators checks what an administrator is offered. It also checks that a server's error message is shown only on
+// request, and only once.
 func administrators(b *tab) {
 	b.press("[data-view=cards]")
 	b.primary(`[data-name=DataLost]`, "recover", "Recover")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// slow is the rate of a slow network in bytes per second. firstVisit is the maximum time of transfers for a first visit
-// in it.
+// slow is the rate of a slow network, in bytes per second. firstVisit is how long the transfers of a first visit may
+// take in such a network.
 const (
 	slow       = 50_000
 	firstVisit = 3 * time.Second // leaves one second for everything but the transfers

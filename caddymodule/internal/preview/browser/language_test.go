@@ -25,8 +25,8 @@ import (
 // source is the root of the repository.
 const source = "../../../.."
 
-// shown returns what a page shows: its title, and each visible text, label and hint, one per line. It leaves out
-// texts that are the same in every language: the words of the API, and names by people and servers.
+// shown returns what a page shows: its title, and each visible text, label and hint, one per line. It leaves out texts
+// that are the same in every language: the words of the API, and the names that people and servers have given.
 const shown = `(() => {
 	const names = "script, style, bdi, code, .brand, h1:has(> img), #user, #language, .description, #running-list strong";
 	const lines = [document.title];
@@ -48,7 +48,7 @@ const shown = `(() => {
 const loaded = `document.readyState === "complete" && (document.querySelector("[aria-busy=true]:not([hidden])") === null ||
 	document.querySelector("#connection[data-state=lost]") !== null)`
 
-// said matches the texts in the fixtures that stand for texts of servers and programs.
+// said matches texts in the fixtures that stand for messages of servers and output of programs.
 var said = regexp.MustCompile(`what the server said, for administrators|exit status 1|npm install|A page of a workspace`)
 
 // site is the preview with a view of the browsers' requests.
@@ -299,8 +299,9 @@ var deeds = []deed{
 	{"signing in", "#login button[type=submit]", `(e.form.username.value = e.form.password.value = "x", e.click())`, ""},
 }
 
-// TestScriptsSpeakTheLanguage checks that all texts of a page in a browser are in an added language: when the page is
-// loaded, after actions in it, and when the page was loaded in English and its language is switched.
+// TestScriptsSpeakTheLanguage checks that all texts of a page in a browser are in an added language. It checks this
+// when the page is loaded and after actions in it. It checks it again for a page that was loaded in English and whose
+// language is then switched.
 func TestScriptsSpeakTheLanguage(t *testing.T) {
 	t.Parallel()
 	if !previewtest.RunWith(t, source, "TestScriptsSpeakTheLanguage") {

@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// states are views that pages show only after actions, none of which changes what the preview answers.
+// states are views that a page shows only after actions. None of these actions changes what the preview answers.
 var states = []struct {
 	page, name string
 	deeds      []string // the names of deeds

@@ -117,7 +117,8 @@ func newestSource() (newest time.Time, err error) {
 	return newest, nil
 }
 
-// build builds the program and starts it with the pages, instead of the running one.
+// build builds the program that serves the pages. If that succeeds, it ends the program that runs and starts the new
+// one.
 func (b *builder) build(of time.Time) (failed string) {
 	program := filepath.Join(b.dir, "pages")
 	if out, err := exec.Command("go", "build", "-o", program, self).CombinedOutput(); err != nil {

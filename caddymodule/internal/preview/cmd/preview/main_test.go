@@ -15,7 +15,8 @@ import (
 // roleEnv tells a copy of this test binary its role.
 const roleEnv = "CODEHUB_PREVIEW_ROLE"
 
-// endLimit is the maximum time of a process from start to end. It is long because test machines are busy.
+// endLimit is how long a process of these tests may take from its start to its end. It is long because test machines
+// are busy.
 const endLimit = time.Minute
 
 func TestMain(m *testing.M) {
@@ -49,8 +50,9 @@ func check(err error) {
 	}
 }
 
-// TestEndsWithItsParent checks that a preview ends when the process that started it is killed: the preview that make
-// started, and the pages that the preview started. Their output ends when the last of them has ended.
+// TestEndsWithItsParent checks that a process ends when the process that started it is killed. It kills a process that,
+// like make, started a preview. It also kills a preview, which started the program that serves the pages. Their output
+// ends when the last of them has ended.
 func TestEndsWithItsParent(t *testing.T) {
 	t.Chdir("../../../../..")
 	for _, c := range []struct {
