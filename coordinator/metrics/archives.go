@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// S3 counts requests to the object store. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// S3 counts requests to the object store. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type S3 struct {
 	requests       series[prometheus.Counter]
 	took           series[prometheus.Observer]
@@ -55,8 +54,7 @@ func (s *S3) Received(n int) {
 	}
 }
 
-// Archives counts operations on whole archives. Its methods are safe for concurrent use, and those of a nil one
-// do nothing.
+// Archives counts operations on whole archives. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Archives struct {
 	collected, read series[prometheus.Counter]
 	uploads, bytes  prometheus.Counter

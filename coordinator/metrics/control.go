@@ -10,8 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Service counts changes of desired states. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// Service counts changes of desired states. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Service struct {
 	changes      series[prometheus.Counter]
 	wrong, dozes prometheus.Counter
@@ -66,8 +65,7 @@ const (
 	ObjectStore
 )
 
-// Reconcile counts the controller's work. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// Reconcile counts the controller's work. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Reconcile struct {
 	cycles, operations, actions series[prometheus.Observer]
 	failures, actionErrors      series[prometheus.Counter]
@@ -140,8 +138,7 @@ func (r *Reconcile) Acted(action string, waited, took time.Duration, err error) 
 	}
 }
 
-// Cycles counts the runs of periodic work. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// Cycles counts the runs of periodic work. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Cycles struct {
 	took   series[prometheus.Observer]
 	failed series[prometheus.Counter]

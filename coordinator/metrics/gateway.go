@@ -64,8 +64,7 @@ const (
 	RefusedUnreachable
 )
 
-// Gateway counts requests for workspaces. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// Gateway counts requests for workspaces. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Gateway struct {
 	requests, refused series[prometheus.Counter]
 	held              series[prometheus.Observer]
@@ -121,7 +120,7 @@ const (
 // Person reports whether a person makes the signal.
 func (s Signal) Person() bool { return s == ByNavigation || s == ByInput }
 
-// Activity counts signals of use. Its methods are safe for concurrent use, and those of a nil one do nothing.
+// Activity counts signals of use. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Activity struct{ signals series[prometheus.Counter] }
 
 func newActivity(m *Metrics) *Activity {
@@ -135,8 +134,7 @@ func (a *Activity) Used(s Signal) {
 	}
 }
 
-// Events counts event streams by their fate. Its methods are safe for concurrent use, and those of a nil one do
-// nothing.
+// Events counts event streams by their fate. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Events struct{ slow prometheus.Counter }
 
 func newEvents(m *Metrics) *Events {

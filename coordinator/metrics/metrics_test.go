@@ -181,7 +181,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A nil part records nothing, so that its users can do without one.
+// A nil part records nothing, so that other packages work without metrics.
 func TestNilRecordsNothing(t *testing.T) {
 	var m Metrics
 	m.Gateway.Answered(Program, Refused, RefusedTimeout)

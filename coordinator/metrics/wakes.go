@@ -35,7 +35,7 @@ const (
 	WakeStopped
 )
 
-// Wakes counts wake-ups. Its methods are safe for concurrent use, and those of a nil one do nothing.
+// Wakes counts wake-ups. Its methods are safe for concurrent use, and do nothing on a nil receiver.
 type Wakes struct {
 	ended         series[prometheus.Counter]
 	total, stages series[prometheus.Observer]
@@ -51,7 +51,7 @@ type WakeUp struct {
 	From   workspace.Phase
 	End    WakeEnd
 	Total  time.Duration
-	// Stages are how long each stage took; 0 for one that was not reached.
+	// Stages is how long each stage took; 0 for a stage that was not reached.
 	Stages [Stages]time.Duration
 }
 

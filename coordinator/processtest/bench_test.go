@@ -74,8 +74,8 @@ type rowCounts struct{ read, written int64 }
 
 func (in *installation) rows(t testing.TB) rowCounts {
 	t.Helper()
-	// PostgreSQL's server processes report their counts with a delay. This query makes the process of this session
-	// report its own.
+	// PostgreSQL's server processes report their counts with a delay. The queries below make the process of this
+	// session report its own.
 	pause(1500 * time.Millisecond)
 	return rowCounts{
 		storetest.Value[int64](t, in.store, `SELECT (sum(seq_tup_read) + sum(idx_tup_fetch))::bigint FROM pg_stat_user_tables`),

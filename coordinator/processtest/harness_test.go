@@ -257,8 +257,9 @@ func (h *home) write(t testing.TB, name string) {
 	h.content[name] = data
 }
 
-// check compares the files in the running container with what its user wrote. It computes the sums in the container,
-// because the end of a command's output may be missing although the command has succeeded.
+// check compares the files in the running container with the content that the home's user wrote. It computes the
+// checksums in the container instead of reading the files: the end of a command's output may be missing even if the
+// command has succeeded.
 func (h *home) check(t testing.TB) {
 	t.Helper()
 	for name, data := range h.content {

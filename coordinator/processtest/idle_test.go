@@ -33,7 +33,8 @@ var dozed = []step{
 	}},
 	{"dozes again", func(t testing.TB, h *home) {
 		h.keepAwake(t, 0)
-		// A killed process may still know of a use, so the leader waits. This does not.
+		// A killed process may have known of a use, so the leader waits before it lets workspaces doze. h.doze does not
+		// wait.
 		wait.Until(t, "it dozes", func() bool { return h.doze(t) || !h.row(t).DozeAt.IsZero() })
 		h.awaitFrozen(t)
 	}},

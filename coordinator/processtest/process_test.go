@@ -67,8 +67,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runProcess(config))
 	}
 	flag.Parse()
-	// Tests here wait for the servers most of the time. If more tests ran at once on two processors, each container
-	// would take longer to start.
+	// Tests of this package wait for the servers most of the time. If more tests ran at once on two processors, each
+	// container would take longer to start.
 	parallel := "4"
 	if devenv.OnKubernetes() {
 		parallel = "3" // of one small node
@@ -79,9 +79,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runProcess runs one coordinator until SIGTERM or the end of its input, which means the end of the harness. It
-// reports on standard output: a line per side effect and per action. "hit" and "released" belong to an armed point,
-// and "leads" and "follows" to the leader.
+// runProcess runs one coordinator until SIGTERM or the end of its input, which means the end of the harness. On
+// standard output it prints a line for each side effect and each action. The lines "hit" and "released" are about an
+// armed point, and the lines "leads" and "follows" are about leading.
 func runProcess(text string) int {
 	var c processConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

@@ -82,7 +82,7 @@ func possible() []scenario {
 // running makes a workspace whose desired state is running.
 func running(t testing.TB, in *installation) *home { return in.create(t) }
 
-// asleepOnce makes a workspace that is to sleep with an empty home.
+// asleepOnce makes a workspace with an empty home whose desired state is STANDBY.
 func asleepOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredStandby)
@@ -234,7 +234,8 @@ var damaged = []step{
 	awakeStep,
 }
 
-// givenUp deletes, without waiting, a workspace in ERROR whose volume is in no archive.
+// givenUp deletes a workspace in ERROR whose volume is in no archive. Then it gives up the volume, which the deletion
+// would keep.
 var givenUp = []step{
 	{"archived at once", func(t testing.TB, h *home) { h.await(t, workspace.PhaseArchived) }},
 	{"another volume", func(t testing.TB, h *home) {

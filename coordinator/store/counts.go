@@ -53,7 +53,8 @@ type kindCount struct {
 }
 
 // Count returns the counts. It reads no workspace, only a row for each kind and for each change since the last call. If
-// nothing was counted yet, as after a load without triggers, it calls [Store.Recount] first.
+// nothing has been counted yet, for example because the rows were loaded without triggers, Count calls [Store.Recount]
+// first.
 func (s *Store) Count(ctx context.Context) (Counts, error) {
 	c := Counts{
 		Phases: make(map[string]int64), Operations: make(map[string]int64),

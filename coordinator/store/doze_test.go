@@ -303,8 +303,8 @@ func TestAWriterSaysWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestWhoEndsADoze: if a person's input ends a doze, the history records that it was input. This is so whether the
-// person requests the workspace or the use is written a moment later.
+// TestWhoEndsADoze: if a person's input ends a doze, last_input_at records the input. This is so whether the person
+// requests the workspace or the use is written a moment later.
 func TestWhoEndsADoze(t *testing.T) {
 	s := open(t)
 	for name, c := range map[string]struct{ asked, input, want bool }{

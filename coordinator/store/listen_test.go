@@ -21,7 +21,7 @@ func listening(t testing.TB, s *Store) (<-chan postgres.Notification, <-chan err
 	return postgrestest.Listening(t, s.Listen)
 }
 
-// until sends a notification itself and returns all that arrive up to it.
+// until sends a notification of its own, and returns all notifications that arrive up to that one.
 func until(t testing.TB, s *Store, received <-chan postgres.Notification) []postgres.Notification {
 	t.Helper()
 	return postgrestest.Until(t, s.pool, received, func(n postgres.Notification) workspace.ID { return n.WorkspaceID })

@@ -27,7 +27,8 @@ import (
 var rows = flag.Int("rows", 1_000_000, "how many workspaces BenchmarkMillion has")
 
 const (
-	// perUser is how many workspaces each user has, and perMille how many of 1,000 run.
+	// perUser is how many workspaces each user has. runs, sleeps and archived are how many of 1,000 workspaces run,
+	// sleep and are archived.
 	perUser, runs, sleeps, archived = 2, 30, 100, 860
 	// measures is how often each statement is measured. The quickest time counts, as other load on the machine
 	// only makes it longer.

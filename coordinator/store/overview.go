@@ -10,11 +10,12 @@ import (
 
 // Overview summarises all workspaces of the installation for administrators.
 type Overview struct {
-	// Phases, Waiting and Errors count workspaces that are not deleted, by their phase, the reason of their
-	// wait and their error. Operations counts those with an operation in progress.
+	// Phases, Waiting and Errors count the workspaces that are not deleted: by phase, by the reason for their wait, and
+	// by error. Operations counts those with an operation in progress.
 	Phases, Operations, Waiting, Errors []Count
-	// Running is the number of workspaces that count against the global limit (SPEC 5), Dozing that of frozen ones,
-	// which do not, and Deleted that of deleted ones that can still be undeleted.
+	// Running is the number of workspaces that count against the global limit (SPEC 5). Dozing is the number of frozen
+	// workspaces, which do not count against it. Deleted is the number of deleted workspaces that can still be
+	// undeleted.
 	Running, Dozing, Deleted int
 	// DeletedBytes is the space that the deleted ones take up: their archives, and homes on remaining volumes.
 	DeletedBytes int64
@@ -30,8 +31,8 @@ type Count struct {
 	Count int
 }
 
-// Leader is the process that leads a shard, or all workspaces if there are no shards, and says since when. Its term may
-// have ended since.
+// Leader names the process that leads a shard (or all workspaces, if there are no shards), and says since when it has
+// led. Its term may have ended since.
 type Leader struct {
 	Lock  string `db:"lock_name"`
 	Node  string `db:"holder_id"`

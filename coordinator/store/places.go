@@ -18,8 +18,8 @@ import (
 // overLimit. The trigger admission gives the place up, and puts the workspace to sleep if it would otherwise run
 // without one.
 
-// runningLockSQL takes the lock under which workspaces are counted against the limits, one transaction at a
-// time. Its key has two parts, so that it differs from the leader's lock, whose one-part key users may choose.
+// runningLockSQL takes the lock that a transaction must hold while it counts workspaces against the limits. Its key has
+// two parts, so that it differs from the leader's lock, whose one-part key users may choose.
 const runningLockSQL = `SELECT pg_advisory_xact_lock(1129268290, 1)`
 
 // The limits of w.owner_user_id: the user's own, or those of all users.
@@ -52,8 +52,8 @@ WITH w AS (
 )
 SELECT 'changed' FROM written`
 
-// countRunning makes the lock under which workspaces are counted the first statement of the batch. The caller must call
-// done after sending the batch.
+// countRunning makes runningLockSQL the first statement of the batch. The caller must call done after sending the
+// batch.
 func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func(), err error) {
 	select {
 	case s.running <- struct{}{}:
@@ -64,9 +64,9 @@ func (s *Store) countRunning(ctx context.Context, batch *pgx.Batch) (done func()
 	}
 }
 
-// change sends the lock (if counts: the change may count against the limits), the statement, and a query of the
-// row. They are one implicit transaction in one round trip. Each statement has its own snapshot, so the limits
-// are counted after every earlier holder of the lock has committed. doing begins the errors.
+// change sends the statement and a query of the row. If counts is set, the change may count against the limits, and
+// change sends runningLockSQL first. They are one implicit transaction in one round trip. Each statement has its own
+// snapshot, so the limits are counted after every earlier holder of the lock has committed. doing begins the errors.
 func (s *Store) change(ctx context.Context, doing string, counts bool, id workspace.ID, sql string, args postgres.Args) (
 	w workspace.Workspace, outcome Outcome, err error,
 ) {

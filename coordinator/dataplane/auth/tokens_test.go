@@ -193,7 +193,7 @@ func TestSessionsAndAccessTokensAreNotMixedUp(t *testing.T) {
 	for _, junk := range []string{"", "chg_", session, TokenPrefix + session, TokenPrefix + session[4:], secret + "x", "CHG_" + secret[4:], secret[4:]} {
 		wantToken(t, a, "no token", junk, ErrBadToken)
 	}
-	// This holds even if a session's row had the hash of a token.
+	// This would hold even if a session's row had the same hash as a token.
 	hash, _ := hashSecret(secret)
 	if _, err := a.sessions.grantOf(t.Context(), hash, workspace.ID("")); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a token's row as a session: %v", err)

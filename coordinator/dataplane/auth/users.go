@@ -115,7 +115,8 @@ func (a *Auth) SetPassword(ctx context.Context, username, password string) error
 	return err
 }
 
-// setPassword is [Auth.SetPassword] for a row and a password that was checked. It returns the row with the new hash.
+// setPassword is [Auth.SetPassword] for a user's row that was read, and for a password that was checked. It returns the
+// row with the new hash.
 func (a *Auth) setPassword(ctx context.Context, row accounts.User, password string) (accounts.User, error) {
 	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {

@@ -115,8 +115,8 @@ type Feed struct {
 	again bool           // everything above the floor must be read
 	scan  *scan          // the reading of everything above the floor, while in progress
 
-	// position is the newest known position, even if it comes from a row. A database whose position is behind it is a
-	// different database.
+	// position is the newest known position. Its revision may come from a row that was read. A database whose position
+	// is behind it is a different database.
 	position store.Position
 	floor    int64        // everything up to it has been passed on
 	marks    []mark       // the last revisions at earlier times; candidates for the floor
@@ -344,7 +344,8 @@ func (f *Feed) begin(ctx context.Context) error {
 func (f *Feed) finish(everything bool) {
 	settled := f.floor
 	old := 0
-	// The first floor was a guess. The first mark is not: everything up to it is in the database now, and the rest was read.
+	// The first floor was a guess, but the first mark is certain: every change up to it is in the database now, and
+	// every change above it has been read.
 	if f.since.IsZero() && len(f.marks) > 0 && f.marks[0].settled(f.scan) {
 		f.since = f.scan.moment
 	}

@@ -38,7 +38,7 @@ const CursorKey = "codehub:events:published_revision"
 const (
 	// publishQueue is how many changes may wait for Redis. If there are more, they are reread from the database.
 	publishQueue = 4096
-	// publishBatch is how many changes one pipeline takes, and one query reads.
+	// publishBatch is how many changes one query reads and one pipeline publishes.
 	publishBatch = 256
 	// publishTimeout bounds one pipeline, and queryTimeout one query.
 	publishTimeout = 3 * time.Second
@@ -242,7 +242,8 @@ func (p *Publisher) work(ctx context.Context) error {
 	}
 }
 
-// first returns the first changes of the queue, and the cursor to set once they are published, or 0 to leave it.
+// first returns the first changes of the queue. settled is the cursor to set once they are published; 0 leaves the
+// cursor as it is.
 func (p *Publisher) first() (rows []store.Route, settled int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -188,8 +188,8 @@ func asked(history []store.Transition) *Request {
 // maxFailures is how many failures an explanation lists.
 const maxFailures = 5
 
-// failures lists the current error and those in the history. Attempts in a row that failed for the same reason are one
-// failure.
+// failures lists the current error and those in the history. Successive attempts that failed for the same reason count
+// as one failure.
 func failures(w workspace.Workspace, history []store.Transition) []Failure {
 	out := []Failure{}
 	add := func(f Failure) {

@@ -31,7 +31,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// A message with figures is the planner's own. A message without them comes from an earlier release or a server.
+// If a wait has figures, the planner has written its message. If it has none, the message comes from an earlier release
+// or from a server.
 func TestOwnersAreToldHowMuchRoomIsMade(t *testing.T) {
 	const message = "the disk of the homes is 96% full; 12 sleeping workspaces are being archived to make room"
 	for percent, told := range map[int]bool{96: true, 0: false} {

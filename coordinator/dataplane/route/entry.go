@@ -64,7 +64,7 @@ func (s *State) Awake() bool {
 type Entry struct {
 	state atomic.Pointer[State]
 	mu    sync.Mutex // serialises replacing the state
-	// generation is the database's generation that the state's row comes from; see [Table.Reset].
+	// generation is the generation of the database from which the state's row comes; see [Table.Reset].
 	generation uint64
 
 	table *Table

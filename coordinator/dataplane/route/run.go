@@ -60,8 +60,8 @@ func (r *runs) has(run string) bool {
 	return ok
 }
 
-// AfterRun calls f in its own goroutine once the run has ended, or immediately if it has. stop cancels the call; it reports false
-// if f was already called.
+// AfterRun calls f in a goroutine when the run ends, or immediately if the run has already ended. stop cancels the
+// call, and returns false if f was already called.
 func (t *Table) AfterRun(run string, f func()) (stop func() bool) {
 	t.runs.mu.RLock()
 	l, ok := t.runs.live[run]
@@ -86,7 +86,8 @@ func (s *State) Key(address string) string {
 	return keyOf(address, s.run)
 }
 
-// AtPort returns the state with the address of a port of the container instead of the application's.
+// AtPort returns a copy of the state in which the application's address is replaced with the address of another port of
+// the same container.
 func (s *State) AtPort(port int) *State {
 	host, _, err := net.SplitHostPort(s.Route.Endpoint)
 	if err != nil {

@@ -170,7 +170,8 @@ func TestAnotherDatabaseReplacesEverything(t *testing.T) {
 		table := start(t, d, Options{})
 		<-table.Loaded()
 		first, second := table.find(t, one), table.find(t, two)
-		// A backup: everything has a lower revision, the workspace one sleeps, and the workspace two does not exist.
+		// A backup was restored: all rows have lower revisions, the workspace one sleeps, and the workspace two does
+		// not exist.
 		d.do(func() {
 			d.revision = 10
 			delete(d.byID, two)

@@ -169,7 +169,8 @@ func TestTheRecoveryTable(t *testing.T) {
 	}
 }
 
-// TestARecoveryRemembersTheNewestArchive that was seen: the choice was not about a later one.
+// TestARecoveryRemembersTheNewestArchive: a recovery records the newest archive that was seen when the choice was made,
+// because the choice was not about later archives.
 func TestARecoveryRemembersTheNewestArchive(t *testing.T) {
 	st := storetest.Open(t)
 	admin := service.Actor{Admin: true}

@@ -220,7 +220,7 @@ func TestListPagesNewestFirst(t *testing.T) {
 	var want []workspace.ID
 	for i := range 7 {
 		w := create(t, s, a)
-		// Three of them have the same time, so that the id decides.
+		// Groups of three workspaces have the same time of creation, so that the id decides their order.
 		storetest.Set(t, st, w.ID, fmt.Sprintf(`created_at = '2026-01-01 00:00:00.123456Z'::timestamptz + %d * interval '1 second'`, i/3))
 		want = append(want, w.ID)
 	}

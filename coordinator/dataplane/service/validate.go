@@ -146,7 +146,7 @@ func cleanProse(field, v string, limit int) (string, error) {
 }
 
 // cleanImageRef checks that v names a configured image; empty means the default one. An administrator may also give a
-// reference. Users may not: a reference makes the container engine contact any address, and the answers reveal which
+// reference. Users may not: a reference can make the container engine contact any address, and the answers reveal which
 // addresses exist.
 func cleanImageRef(v string, images launch.Catalog, a Actor) (string, error) {
 	v = strings.TrimSpace(v)

@@ -14,7 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// path is not /usr/bin/chromium-headless-shell, a script that would stay the browser's parent.
+// path is the browser itself, and not /usr/bin/chromium-headless-shell: that is a script, which would remain the
+// browser's parent process.
 const path = "/usr/lib/chromium/chromium-headless-shell"
 
 // Options returns the options that every test gives the browser, in addition to chromedp's own. They fail the test if

@@ -16,7 +16,7 @@ import (
 // mark in the environment makes a program the browser.
 const mark = "CODEHUB_TEST_CHROMIUM=1"
 
-// unaware are the settings of a browser that hears nothing about addresses.
+// unaware returns the options for a browser that does not learn of address changes.
 func unaware() []chromedp.ExecAllocatorOption {
 	return []chromedp.ExecAllocatorOption{chromedp.ExecPath("/proc/self/exe"), chromedp.Env(mark)}
 }

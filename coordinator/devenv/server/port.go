@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// The ports from which [FreePort] chooses. The kernel gives none of them to a listener or a connection that asks for
-// any port (net.ipv4.ip_local_port_range begins above them), and a cluster gives none to its services. So nothing
-// takes one by chance before the server listens, or while it restarts.
+// The ports from which [FreePort] chooses. If a listener or a connection asks for any port, the kernel gives it none of
+// these, because net.ipv4.ip_local_port_range begins above them. A cluster gives none of them to its services. So no
+// other program takes such a port by chance before the server listens, or while the server restarts.
 const (
 	firstPort  = 20_000
 	lastPort   = 29_999

@@ -53,9 +53,9 @@ type Program struct {
 	Caps       []uintptr
 	// Root runs the supervisor as root, with sudo if need be.
 	Root bool
-	// Contain ends every process that the program has started together with it, and undoes its
-	// mounts. It runs in a process and mount namespace of its own. Network adds a network
-	// namespace. Both need Root, and Linux.
+	// If Contain is set, every process that the program has started ends together with the program, and its mounts are
+	// undone. It runs in a process and mount namespace of its own. Network adds a network namespace. Both need Root,
+	// and Linux.
 	Contain, Network bool
 	// Before and After are shell commands that the supervisor runs around the program.
 	Before, After string
@@ -164,8 +164,8 @@ func start(p Program) (*Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = []string{"PATH=" + systemPath}, "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, stderr
-	// A separate process group: Ctrl-C in the terminal reaches the owner only, which decides about the order. Not a
-	// separate session: sudo remembers a password per terminal.
+	// Use a separate process group: Ctrl-C in the terminal then reaches only the owner, which decides in which order
+	// programs end. Do not use a separate session: sudo remembers a password per terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		owner.Close()

@@ -166,8 +166,8 @@ func testHere(ctx context.Context, root, name string, args []string) error {
 	return errors.Join(testOn(ctx, root, engine.Host, "", name, args), engine.Stop())
 }
 
-// testOn runs the tests and looks for their remains: on a shared engine, everything that belongs to this run; on
-// the tests' own engine, everything.
+// testOn runs the tests and looks for their remains. On a shared engine, these are all things that belong to this run;
+// on the tests' own engine, they are all things.
 func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {
