@@ -109,7 +109,7 @@ func packed(text string) string {
 	return b.String()
 }
 
-// withLength is an answer with the lines, its length and a body.
+// withLength returns an answer that consists of these header lines, its length and a body.
 func withLength(body string, lines ...string) string {
 	return strings.Join(append([]string{"HTTP/1.1 200 OK", fmt.Sprint("Content-Length: ", len(body))}, lines...), "\r\n") + "\r\n\r\n" + body
 }

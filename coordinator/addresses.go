@@ -26,8 +26,8 @@ func (c *Coordinator) applyLease(d time.Duration) {
 
 // checkAddresses repeats the check until the engine that this process uses is the one whose addresses are in the
 // database. On another engine, the addresses belong to other containers. While the engine is away and cannot be
-// identified, the addresses are used. Once the engine has been identified, a later replacement does not interrupt
-// people who work.
+// identified, the addresses are used. If another engine replaces it after it has been identified, this does not
+// interrupt people who work.
 func (c *Coordinator) checkAddresses(ctx context.Context) error {
 	const pause = 5 * time.Second
 	if c.opts.Kubernetes == nil && c.backend.Addresses == nil {

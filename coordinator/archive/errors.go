@@ -37,10 +37,10 @@ var throttled = map[string]bool{
 	"OperationAborted": true,
 }
 
-// explain classifies a failed request as one of three kinds that callers distinguish: the store is away
-// ([workspace.ReasonUnreachable]: retry later); the store says that something does not exist ([fs.ErrNotExist],
-// [ErrNoBucket]); or the store refuses, and the error says what to check. doing describes the failed action, as a
-// gerund.
+// explain classifies a failed request as one of three kinds that callers distinguish. Either the store is away
+// ([workspace.ReasonUnreachable]), and the caller may retry later. Or the store says that something does not exist
+// ([fs.ErrNotExist], [ErrNoBucket]). Or the store refuses, and the error says what to check. doing describes the failed
+// action, as a gerund.
 //
 // If the request failed because the caller's context ended, the error is of none of these kinds.
 func explain(doing string, err error) error {
@@ -120,7 +120,7 @@ func classifyTransport(err error) (kind, error) {
 	return refusal, advise(err, "check the settings of s3")
 }
 
-// wrongTLS reports whether the two ends communicate, but have no TLS that both accept. A retry would not help.
+// wrongTLS reports whether the two ends can communicate but cannot agree on TLS. A retry would not help.
 func wrongTLS(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)

@@ -39,8 +39,9 @@ const (
 // another key.
 //
 // Grant may be called for a job that is already running, started by this process or by a former leader. It removes
-// nothing, so it disturbs no job. That is why the job itself removes an outdated commit marker, while it holds the
-// volume: a late request of a former leader could remove the marker of an archive whose volume is gone.
+// nothing, so it disturbs no job. It does not even remove an outdated commit marker: a late request of a former leader
+// could remove the marker of an archive whose volume is gone. The job itself removes such a marker while it holds the
+// volume.
 func (s *Store) Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (
 	contract.Grant, error) {
 	sign, err := s.newSigner(ctx, lifetime)

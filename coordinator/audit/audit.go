@@ -41,8 +41,8 @@ const (
 	TTL     Through = "ttl"
 	Disk    Through = "disk"   // the disk of the homes needs space
 	Memory  Through = "memory" // the host needs memory
-	// Idle and Busy are the metrics' values for TTL: the workspace was unused, or work in it lasted longer than it may
-	// keep the workspace awake.
+	// Idle and Busy are the values for TTL in the metrics. Idle: the workspace was unused. Busy: work in the workspace
+	// lasted longer than work may keep it awake.
 	Idle Through = "idle"
 	Busy Through = "busy"
 )

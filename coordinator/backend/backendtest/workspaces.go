@@ -353,8 +353,8 @@ func testVolumeInUse(t *testing.T, f Fixture) {
 	must(t, b.DeleteVolume(ctx, id, "op"))
 }
 
-// testUnlabeledObjects checks that an object with the name of the workspace's own object, but without labels, is
-// neither used nor removed: its owner is unknown.
+// testUnlabeledObjects creates an object that has the name of the workspace's own object, but no labels. Its owner is
+// unknown, so it must be neither used nor removed.
 func testUnlabeledObjects(t *testing.T, f Fixture) {
 	b, ctx := f.New(t, Installation()), Context(t)
 	wantNamed := func(what, name string, err error) {

@@ -144,8 +144,8 @@ func TestVolumesOfAnImage(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAnotherImage: a home with files gets an image that declares a volume and a working folder in it. The
-// folders belong to the user. Existing files with these names stay.
+// TestVolumeOfAnotherImage: a workspace whose home has files gets another image, which declares a volume and a working
+// folder inside the home. The folders belong to the user. Existing files with these names stay.
 func TestVolumeOfAnotherImage(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)

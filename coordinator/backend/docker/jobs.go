@@ -16,9 +16,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobLines is how many lines at the end of an ended job's output are read: its last line is the result, the others
-// explain a failure. reportLines is how many are read while the job runs: its own messages may follow the latest
-// report. maxMessage bounds the message about unreadable output, in bytes.
+// jobLines is how many lines are read at the end of the output of a job that has ended: the last line is the result,
+// and the others explain a failure. reportLines is how many are read while the job runs, because the job's own messages
+// may follow the latest report. maxMessage bounds the message about unreadable output, in bytes.
 const (
 	jobLines    = "50"
 	reportLines = "20"

@@ -30,7 +30,7 @@ import (
 )
 
 // fixture is the [backendtest.Fixture] of one engine. There are no images: the fixture itself behaves like the suite's
-// image, as a workspace and as a storage job, and it returns an error of its own for a failed pull.
+// image, both as a workspace and as a storage job. If a pull is to fail, the fixture returns an error of its own.
 type fixture struct {
 	engine *Engine
 

@@ -6,10 +6,11 @@
 // TEST_SILENT it prints no result. With TEST_GRANT it fails unless its grant has that checksum, and with TEST_NO_GRANT
 // it fails if it has a grant.
 //
-// As a command in a container, "exec" prints its arguments and exits with the first, "input" prints the length of its
-// input, "echo" prints its input, "terminal" prints the size of its terminal, each further size, and then a line of its
-// input, "hungup" prints whether a terminal has hung up, "flood" prints endlessly, and "listen" listens on a port and
-// prints nothing. "usage" counts homes as the storage job's program does. "sick" is a health check that always fails.
+// As a command in a container, "exec" prints its arguments and exits with the first. "input" prints the length of its
+// input, and "echo" prints the input itself. "terminal" prints the size of its terminal, each further size, and then a
+// line of its input. "hungup" prints whether a terminal has hung up. "flood" prints endlessly, and "listen" listens on
+// a port and prints nothing. "usage" counts homes as the storage job's program does. "sick" is a health check that
+// always fails.
 //
 // "serve" with a port makes it a workspace on a port other than 8080. A workspace with TEST_ENDS_WELL ends with 0 when
 // it is told to stop. If the value is a name with a dot, it first writes "asked" to the file of its home with that

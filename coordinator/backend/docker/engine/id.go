@@ -26,8 +26,8 @@ type asker struct {
 // The id has two parts. The engine's own id identifies the machine rather than the data. On machines that have ever had
 // a version before 23, it comes from /etc/docker/key.json, and so stays the same when the data folder is not mounted.
 // The network "none" is part of the data folder, gets its id when the folder is created, and cannot be removed. Its id
-// is unique, so an engine whose network has a known id is not asked for the other part: for /info, Docker starts three
-// programs, some of them to find out their versions.
+// is unique, so an engine whose network has a known id is not asked for the other part. That would be expensive: for
+// /info, Docker starts three programs, some of them to find out their versions.
 func (a *asker) ask(_ context.Context, c net.Conn) (id string, err error) {
 	defer func() {
 		if err != nil {

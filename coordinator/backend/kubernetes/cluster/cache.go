@@ -287,8 +287,8 @@ func (k *Cache[T]) closed(f *feed[T]) {
 	k.watch = nil
 }
 
-// missed reports whether a new watch must list all objects instead of continuing where the last one ended: the last
-// one fell silent, or ended so long ago that the cache may be far behind.
+// missed reports whether a new watch must begin with a list of all objects and cannot continue where the last watch
+// ended. That is so if the last watch fell silent, or ended so long ago that the cache may be far behind.
 func (k *Cache[T]) missed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -303,8 +303,8 @@ func (s *Sandboxes) make(ctx context.Context, id workspace.ID, name string, c sp
 	return err
 }
 
-// trim removes the sandboxes above the limit, and those that no container will join: their workspace has no home, they
-// are on another network, or they do not run.
+// trim removes the sandboxes above the limit. It also removes those that no container will join, because their
+// workspace has no home, they are on another network, or they do not run.
 func (s *Sandboxes) trim(ctx context.Context) error {
 	v, err := s.look(ctx)
 	if err != nil || len(v.boxes) == 0 {
