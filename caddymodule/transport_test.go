@@ -47,7 +47,7 @@ func (s *gatewayServer) serveConnections(t *testing.T, serve func(c *net.TCPConn
 	s.Change(gatewaytest.One, func(r *store.Route) { r.Endpoint = l.Addr().String() })
 }
 
-// upload is a POST of alice's with a body of n bytes.
+// upload returns a POST of the user alice with a body of n bytes.
 func (s *gatewayServer) upload(t *testing.T, n int, chunked bool) *http.Request {
 	t.Helper()
 	r := gatewaytest.NewRequest("POST", s.url+gatewaytest.OnePath+"/x", gatewaytest.UserHeader+": alice").WithContext(t.Context())
@@ -58,7 +58,7 @@ func (s *gatewayServer) upload(t *testing.T, n int, chunked bool) *http.Request 
 	return r
 }
 
-// pattern returns n bytes in which missing or swapped bytes are noticed.
+// pattern returns n bytes in which missing or swapped bytes would be noticed.
 func pattern(n int) []byte {
 	b := make([]byte, 0, n+8)
 	for i := 0; len(b) < n; i++ {

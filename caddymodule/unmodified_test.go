@@ -76,8 +76,8 @@ func (a *bareApplication) Seen() string {
 	return a.seen
 }
 
-// raw sends a request of alice's for a path of the workspace over a connection of its own, and returns the answer as it
-// came. Each element of lines is a line of the header.
+// raw sends a request of the user alice for a path of the workspace, over a new connection, and returns the bytes of
+// the answer. Each element of lines is a line of the header.
 func (s *gatewayServer) raw(method, path string, lines ...string) string {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.url[len("http://"):])
