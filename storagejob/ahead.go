@@ -19,8 +19,8 @@ const (
 	aheadBytes   = 512 << 10
 )
 
-// ahead downloads an archive and hashes it in its own goroutine, while the caller decodes the received part. It is
-// not safe for concurrent use.
+// ahead downloads an archive and hashes it in its own goroutine, while the caller decodes the part received so far. It
+// is not safe for concurrent use.
 type ahead struct {
 	size   int64 // of the archive
 	cancel context.CancelFunc

@@ -27,8 +27,8 @@ const (
 	archiveRounds = 5
 )
 
-// BenchmarkArchive compares the job, as its own process, with a shell's work on the same folder, disk and object store.
-// `make bench-archive` runs it.
+// BenchmarkArchive compares the job, which runs as its own process, with a shell that does the same work on the same
+// folder, disk and object store. `make bench-archive` runs it.
 //
 // The runners alternate, and each measurement ends when the data is on disk: the measured time includes flushing the
 // file system of the volume or the store. No runner flushes what another has written, because the file systems belong

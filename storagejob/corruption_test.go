@@ -93,7 +93,7 @@ func (s *spoiled) refuses(what string, codes ...int) {
 	}
 }
 
-// summary describes a folder with everything except times of access and change.
+// summary describes a folder with everything except access and change times.
 func summary(t testing.TB, dir string) string {
 	t.Helper()
 	var lines strings.Builder
@@ -157,8 +157,8 @@ func TestChangesThatTheChecksumFinds(t *testing.T) {
 	t.Logf("%d restores of an archive of %d bytes", s.runs, len(s.good))
 }
 
-// TestEveryByteFlippedBehindTheChecksum: if the .meta vouches for the damage, the checksum in the compressed stream
-// finds it, unless it has no effect.
+// TestEveryByteFlippedBehindTheChecksum: the .meta vouches for the damaged archive. The checksum in the compressed
+// stream then finds the damage, unless the damage has no effect.
 func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 	s := newSpoiled(t)
 	want, same := namesIn(t, s.good), 0
@@ -193,7 +193,7 @@ func TestEveryByteFlippedBehindTheChecksum(t *testing.T) {
 		rep := newReporter(io.Discard, contract.About{}, time.Hour)
 		err := decode(t.Context(), bytes.NewReader(s.good[:size]), nil, volume, tree.Limits{Bytes: 1 << 30}, rep)
 		rep.finish(contract.Result{}, err)
-		// The size alone reveals an empty archive, so an empty one never gets here.
+		// An empty archive is refused because of its size, so an empty one never gets here.
 		if size > 0 && !errors.Is(err, tree.ErrCorrupt) {
 			t.Errorf("cut to %d: %v", size, err)
 		}
@@ -236,7 +236,7 @@ func names(t testing.TB, dir string) []string {
 	return list
 }
 
-// namesIn is names for what Go's tar reader finds in an archive.
+// namesIn is like names, but for what Go's tar reader finds in an archive.
 func namesIn(t testing.TB, archive []byte) []string {
 	t.Helper()
 	dec, err := zstd.NewReader(bytes.NewReader(archive))

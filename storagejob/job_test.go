@@ -161,7 +161,8 @@ func TestEncryptedByTheCoordinator(t *testing.T) {
 	b.granted(store, workspace.JobRestore, encrypted).fails(contract.ExitLocked, "restore", to)
 }
 
-// TestAGrantThatIsNotThere: the job waits for it, accepts nothing else instead, and reveals nothing of it.
+// TestAGrantThatIsNotThere: the job waits for the missing grant, accepts nothing else instead, and reveals nothing of
+// the grant.
 func TestAGrantThatIsNotThere(t *testing.T) {
 	name := filepath.Join(t.TempDir(), contract.GrantName)
 	if _, err := takeGrant(t.Context(), name, time.Millisecond); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -384,7 +385,8 @@ func bomb(t *testing.T, fill byte, size int64) (archive []byte, content int64) {
 	return out.Bytes(), stream.Content(1, size).Size
 }
 
-// TestBombsAreRefused: archives with a correct checksum that unpack to thousands of times their size.
+// TestBombsAreRefused: archives that unpack to thousands of times their size are refused, even if their checksum is
+// correct.
 func TestBombsAreRefused(t *testing.T) {
 	const disk = 96 << 20
 	b, to := newBench(t), t.TempDir()

@@ -110,8 +110,8 @@ func unpack(ctx context.Context, s settings, from *object.Archive, info object.I
 	if err != nil && !byContent && !locked && !errors.Is(err, tree.ErrCorrupt) {
 		return 0, err
 	}
-	// Hash the rest even if the content was refused: a wrong checksum explains the refusal. With a correct checksum,
-	// the file system refuses what the home really contained.
+	// Hash the rest even if the content was refused: a wrong checksum explains the refusal. If the checksum is correct,
+	// the file system refuses something that the home really contained.
 	sum, readErr := raw.finish()
 	if readErr != nil {
 		return 0, readErr

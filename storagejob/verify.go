@@ -93,8 +93,8 @@ func (p packed) check(ctx context.Context, from *object.Archive, rep *reporter) 
 	return nil
 }
 
-// unproven translates an error from looking for an upload: if an upload that the store has just acknowledged is
-// missing, nothing is proven.
+// unproven translates an error that occurred while looking for an upload. If the upload is missing although the store
+// has just acknowledged it, nothing is proven.
 func unproven(err error) error {
 	if errors.Is(err, object.ErrMissing) {
 		return fmt.Errorf("%w: it is missing", errUnproven)

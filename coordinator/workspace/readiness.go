@@ -6,16 +6,16 @@ import "time"
 type Readiness struct {
 	// Answered reports that the application has answered at the container's endpoint.
 	Answered bool
-	// Instead is the port at which the application has answered instead of the endpoint's. No other port listens, and
-	// the image declares this one. 0 means none.
+	// Instead is the port at which the application has answered instead of at the endpoint's port. No other port
+	// listens, and the image declares this one. 0 means none.
 	Instead int
-	// Silence is what listens while nothing answers; nil until that has lasted for a while.
+	// Silence describes what listens while nothing answers; nil until nothing has answered for a while.
 	Silence *Silence
 }
 
 // Silence describes a container whose application does not answer.
 type Silence struct {
-	// Port is that of the endpoint, at which the answer is expected.
+	// Port is the endpoint's port, at which the answer is expected.
 	Port int
 	// Ports are the ports that listen on addresses that others can reach, and Local those that only listen on the
 	// container's own loopback address; the lowest come first. Both are nil if it is not known what listens.
@@ -24,7 +24,8 @@ type Silence struct {
 
 // FoundPort is the port at which the application answers instead of the configured one.
 type FoundPort struct {
-	// Port is where it has answered in the container that was started at that time, by the engine's clock.
+	// Port is where the application has answered in the container that was started at the time Started, by the engine's
+	// clock.
 	Port    int       `json:"port"`
 	Started time.Time `json:"started"`
 	// Image and Configured are what that container was started with. In the next container that is started with the

@@ -31,7 +31,7 @@ type Recovery struct {
 }
 
 // InUseInConflict reports whether people may be working in the workspace on a volume that its row does not know. Then
-// only a choice, or putting it to sleep, leads out (SPEC 12.9).
+// the only ways out are a choice, or putting the workspace to sleep (SPEC 12.9).
 func (w Workspace) InUseInConflict() bool {
 	return w.Phase == PhaseRunning && w.Operation == OpNone && w.ErrorReason == "" && !w.Deleted() &&
 		w.Waiting != nil && w.Waiting.Reason == WaitConflict

@@ -10,33 +10,34 @@ type Waiting struct {
 	Message string `json:"message"`
 	// Since is when the wait for this reason began.
 	Since time.Time `json:"since"`
-	// Before is how many jobs come first, for WaitJobQueue; above [ExactlyBefore], there may be more.
+	// Before is, for WaitJobQueue, how many jobs come first. If it is above [ExactlyBefore], there may be more of them.
 	Before int `json:"before,omitempty"`
 	// Done of Total bytes of the image are pulled, for WaitPullingImage. Total is 0 while it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
-	// Cause is why the last attempt to pull the image failed, one of the causes below, and Tries the number of failures
-	// in a row, for WaitPullingImage. Cause is empty before the first failure, and while bytes arrive.
+	// For WaitPullingImage, Cause is why the last attempt to pull the image failed, one of the causes below, and Tries
+	// is the number of failures in a row. Cause is empty before the first failure, and while bytes arrive.
 	Cause string `json:"cause,omitempty"`
 	Tries int    `json:"tries,omitempty"`
-	// Image is the reference of those attempts, as in a start; empty if the engine itself makes the attempts.
+	// Image is the reference of the image of those attempts, as in a start; empty if the engine itself makes the
+	// attempts.
 	Image string `json:"image,omitempty"`
-	// Percent of the disk is in use, and Count workspaces are being archived to make room, for
-	// WaitDiskPressure.
+	// For WaitDiskPressure, Percent is how much of the disk is in use, and Count is how many workspaces are being
+	// archived to make room.
 	Percent int `json:"percent,omitempty"`
 	Count   int `json:"count,omitempty"`
-	// Port is where the application does not answer. Ports are those that listen and can be reached from outside, and
-	// LocalPorts those that only the container itself can reach, for WaitNotAnswering.
+	// Port is where the application does not answer. For WaitNotAnswering, Ports are the listening ports that can be
+	// reached from outside, and LocalPorts are those that only the container itself can reach.
 	Port       int   `json:"port,omitempty"`
 	Ports      []int `json:"ports,omitempty"`
 	LocalPorts []int `json:"local_ports,omitempty"`
-	// Subject is the owner's own file that has changed while it was archived, for WaitArchiveFailed.
+	// For WaitArchiveFailed, Subject is the owner's own file that changed while it was being archived.
 	Subject string `json:"subject,omitempty"`
 }
 
 // FullDisk is why no home is brought to the disk.
 type FullDisk struct {
-	// Percent of it is in use, and Leaving workspaces are being archived to make room.
+	// Percent is how much of the disk is in use, and Leaving is how many workspaces are being archived to make room.
 	Percent, Leaving int
 }
 
@@ -72,12 +73,13 @@ const (
 	WaitQuota         = "QuotaExceeded"
 	WaitNodeLost      = "NodeLost"
 	WaitTerminating   = "Terminating"
-	// WaitEvicted: it was ended from outside, such as by the drain of a node, and is started again.
+	// WaitEvicted: the container or the storage job was ended from outside, such as by the drain of a node, and is
+	// started again.
 	WaitEvicted = "Evicted"
 	// WaitContainer: the node cannot make the container yet.
 	WaitContainer = "ContainerNotCreated"
 	WaitPaused    = "Paused"
-	// WaitDiskPressure: there is no room on the disk of the homes for another one.
+	// WaitDiskPressure: there is no room on the disk of the homes for another home.
 	WaitDiskPressure = "DiskPressure"
 	// WaitJobQueue: the maximum number of storage jobs is running; Before others come first.
 	WaitJobQueue = "JobQueued"
@@ -135,7 +137,7 @@ var timeless = map[string]bool{
 func (w *Waiting) Unlimited() bool { return w != nil && timeless[w.Reason] }
 
 // LimitsBegin is when the limits of the operation in progress began to count. They began with the operation, or at the
-// end of its last wait that does not count. LimitsBegin is zero without an operation.
+// end of its last wait that does not count against them. LimitsBegin is zero without an operation.
 func (w *Workspace) LimitsBegin() time.Time {
 	if w.OpStartedAt.IsZero() || w.HomeCtx.ResumedAt.Before(w.OpStartedAt) {
 		return w.OpStartedAt

@@ -110,7 +110,7 @@ type Workspace struct {
 	DesiredState DesiredState
 	// LastAccessAt is when the workspace was last used, up to a minute late (SPEC 6).
 	LastAccessAt time.Time
-	// KeepAwakeUntil is the time until which its owner wants it to stay awake although it is not in use.
+	// KeepAwakeUntil is the time until which its owner wants it to stay awake even if it is not in use.
 	KeepAwakeUntil time.Time
 	// Favourite reports that it comes first on its owner's dashboard.
 	Favourite bool

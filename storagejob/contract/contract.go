@@ -85,7 +85,8 @@ const (
 	// is intact; a different volume can hold it.
 	ExitRefused = 14
 	// The volume's content is not the home that the job expects, and the job has not touched it. A restore has found
-	// files although [EnvNewVolume] is true. An archive job has found what an interrupted restore left of two homes.
+	// files although [EnvNewVolume] is true. An archive job has found parts of two homes, which an interrupted restore
+	// has left.
 	ExitOccupied = 15
 	// The archive is encrypted, and none of the job's keys opens it. Nothing has changed.
 	ExitLocked = 16

@@ -15,8 +15,8 @@ const (
 	EgressApply  = "apply"  // replace the installation's rules
 	EgressStatus = "status" // report whether they are in place, and change nothing
 	EgressRemove = "remove" // remove them
-	// EgressProbe tries to connect to the addresses that follow. After a duration, it repeats the attempt for that
-	// long, and the last attempt counts.
+	// EgressProbe tries to connect to the addresses that follow. If a duration precedes them, it repeats the attempt
+	// for that long, and the last attempt counts.
 	EgressProbe = "probe"
 )
 
@@ -67,7 +67,7 @@ type EgressResult struct {
 	Unable bool `json:"unable,omitempty"`
 	// Stood reports that exactly these rules were already in place.
 	Stood bool `json:"stood"`
-	// Nameservers are those of the engine's host that the rules leave open.
+	// Nameservers are the name servers of the engine's host that the rules leave open.
 	Nameservers []netip.Addr `json:"nameservers,omitempty"`
 	// Reached lists the addresses given to [EgressProbe] to which a connection succeeded.
 	Reached []string `json:"reached,omitempty"`

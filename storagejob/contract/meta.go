@@ -20,9 +20,10 @@ const (
 	metaLength = len(metaPrefix) + sumLength + 1
 )
 
-// The sizes that a commit marker's object records, in bytes and in decimal: in its user metadata, and as parameters of
-// its content type. Both places may lack them, because stores and people that copy objects can lose them. A job with a
-// [Grant] can only write the content type: user metadata would have to be signed before the sizes are known.
+// A commit marker's object records these sizes in bytes, as decimal numbers. It has them in its user metadata, and as
+// parameters of its content type. Either place may lack them, because stores and people that copy objects can lose
+// them. A job with a [Grant] can only write the content type: user metadata would have to be signed before the sizes
+// are known.
 const (
 	// MetaArchiveSize is the size of the archive.
 	MetaArchiveSize = "archive-size"

@@ -17,8 +17,8 @@ const LabelVersion = "codehub.contract"
 // Release is the current or next release of this source: the version of every program, image and package built from it.
 const Release = "0.1.0"
 
-// DefaultImage is the storage job's image of this release. It never floats: the program and the coordinator must agree
-// on this package.
+// DefaultImage is the storage job's image of this release. It has a fixed tag: the program and the coordinator must
+// agree on this package.
 const DefaultImage = "codehub/storagejob:" + Release
 
 // VersionError reports that an image is not the storage job's image of this release, and says what to do.

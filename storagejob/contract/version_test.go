@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTheImagesSayTheirContract checks the images' labels, including that of the backends' conformance suite, which
-// acts as a storage job.
+// TestTheImagesSayTheirContract checks the label of each image, including that of the backends' conformance suite,
+// which acts as a storage job.
 func TestTheImagesSayTheirContract(t *testing.T) {
 	for _, name := range []string{"../Dockerfile", "../../coordinator/backend/backendtest/testworkspace/Dockerfile"} {
 		text, err := os.ReadFile(name)

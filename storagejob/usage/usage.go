@@ -71,7 +71,7 @@ func Disk(folder string) (contract.DiskUsage, error) {
 	}
 	size := int64(s.Bsize)
 	return contract.DiskUsage{
-		// Like df: the space reserved for root is neither used nor free.
+		// This counts like df: the space reserved for root is neither used nor free.
 		Total: (int64(s.Blocks) - int64(s.Bfree) + int64(s.Bavail)) * size,
 		Free:  int64(s.Bavail) * size,
 		ID:    fmt.Sprintf("%x:%v", s.Type, s.Fsid.Val),

@@ -56,7 +56,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestCountWideAndDeep: more names than are read at once, and more nested folders than are opened at once.
+// TestCountWideAndDeep uses more names than are read at once, and more nested folders than are opened at once.
 func TestCountWideAndDeep(t *testing.T) {
 	home := t.TempDir()
 	for i := range 2*page + 3 {

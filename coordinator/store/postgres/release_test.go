@@ -165,7 +165,8 @@ func TestAReleaseRunsBesideANewerOneAsLongAsTheSchemaServesIt(t *testing.T) {
 	}
 }
 
-// A process that must not serve must not lead either, even if the requirement alone was edited by hand.
+// A process that must not serve must not lead either, even if somebody has changed only the requirement for serving by
+// hand.
 func TestAReleaseThatMustNotServeMustNotLead(t *testing.T) {
 	for _, tt := range []struct {
 		lead, serve int

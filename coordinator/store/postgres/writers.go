@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sessionLocks is the class of the advisory locks that show which processes have a session; the second key is
-// the hash of the instance. A lock with two keys never conflicts with the leader's locks, which have one.
+// sessionLocks is the first key of the advisory locks that show which processes have a session; the second key is the
+// hash of the instance. A lock with two keys never conflicts with the leader's locks, which have one.
 const sessionLocks = 0x434f4445
 
 // lockOf returns the condition that selects the session lock of an instance in pg_locks. The instance is given as an

@@ -109,9 +109,9 @@ func (p *planner) measured(job *workspace.Job) {
 	}
 }
 
-// dropArchived deletes the volume once its archive is saved and was observed again. The job is the proof that
-// this archive is this volume's content: the volume cannot be used before the job is removed. So without the
-// job the volume is archived again.
+// dropArchived deletes the volume once its archive is saved and was observed again. The job proves that this archive
+// has this volume's content: the volume cannot be used before the job is removed. So without the job the volume is
+// archived again.
 func (p *planner) dropArchived() Action {
 	n := &p.next
 	job := p.job(workspace.JobArchive, n.ArchiveOpID)

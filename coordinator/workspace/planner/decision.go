@@ -63,7 +63,7 @@ type Policy struct {
 }
 
 // Decision is the result of reconciling one workspace. The caller saves Next first, and carries out Action only
-// if that succeeded. So an operation is always claimed before its actuator runs, and an archive's key is always
+// if that succeeded. Therefore an operation is always claimed before its actuator runs, and an archive's key is always
 // saved before its volume is deleted (SPEC 1, contracts 4 and 8).
 type Decision struct {
 	// Next is the row after the decision. Changed means that Next differs from the row before the decision, so that it

@@ -65,7 +65,7 @@ func messageOf(w workspace.Workspace) string {
 	return w.Waiting.Message
 }
 
-// TestAProgressLimitsNothingForEver: an operation with progress is not late until the overall limit.
+// TestAProgressLimitsNothingForEver: an operation that makes progress is late only after the overall limit.
 func TestAProgressLimitsNothingForEver(t *testing.T) {
 	for _, c := range []struct {
 		began, progress time.Duration // ago

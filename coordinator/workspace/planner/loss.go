@@ -79,7 +79,8 @@ func (p *planner) doubt() (Action, bool) {
 	return ActNothing, false
 }
 
-// overtaken ends in Conflict: there is an archive that is younger than those that the row knows.
+// overtaken ends the operation with the error Conflict: there is an archive that is younger than those that the row
+// knows.
 func (p *planner) overtaken() Action {
 	return p.fail(workspace.ReasonConflict, fmt.Sprintf("the object store holds archive %s, which is younger than "+
 		"the one that the database knows (%s): it may hold newer files",

@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// pendingAfter is how old an operation must be to show what the backend waits for. A shorter wait is part of
-// every start, and would cost a save.
+// pendingAfter is how old an operation must be to show what the backend waits for. Shorter waits are part of every
+// start, and saving each of them would cost a write.
 const pendingAfter = 5 * time.Second
 
 // pendingReasons are the waits that only a backend knows of, besides the pulls in progress.

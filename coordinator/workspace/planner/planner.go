@@ -203,8 +203,8 @@ func (p *planner) updatePhase() {
 }
 
 // judgedPhase returns the phase that follows from the observation. A DELETED workspace is never observed again, so a
-// workspace becomes DELETED only when certainly nothing of it is left. A volume that was not restored yet and a
-// container that has exited make no condition true, but they still exist.
+// workspace becomes DELETED only when it is certain that nothing of it is left. A volume that was not restored yet and
+// a container that has exited make no condition true, but they still exist.
 func (p *planner) judgedPhase() workspace.Phase {
 	n := &p.next
 	phase := workspace.Judge(n.Conditions, n.DeletedAt, n.ArchiveKey, p.was.Phase)

@@ -232,8 +232,8 @@ var toward = map[workspace.DesiredState][]workspace.Operation{
 	workspace.DesiredDeleted:  {workspace.OpStopping, workspace.OpArchiving, workspace.OpDeleting},
 }
 
-// actuators lists the actions that each operation may call. Jobs may be removed at any time; the harness checks
-// that no running one is needed.
+// actuators lists the actions that each operation may call. Jobs may be removed at any time; the harness checks that no
+// job is removed that is running and needed.
 var actuators = map[workspace.Operation][]planner.Action{
 	workspace.OpNone:               {planner.ActDropStaleVolume, planner.ActFreeze, planner.ActThaw},
 	workspace.OpCreateEmptyArchive: {planner.ActCreateEmptyArchive},

@@ -87,7 +87,8 @@ func (p *planner) stayInError() (Action, bool) {
 	return p.orphanJobs(), true
 }
 
-// refuseContainer ends in ERROR while a container runs without the workspace's volume (SPEC 1, contract 6).
+// refuseContainer puts the workspace into ERROR while a container runs without the workspace's volume (SPEC 1, contract
+// 6).
 func (p *planner) refuseContainer() (Action, bool) {
 	n := &p.next
 	if n.Deleted() || n.Conditions.True(workspace.PolicyHealthy) ||

@@ -1,8 +1,8 @@
 // Package attrs reads and sets a file's attributes besides its type and content: mode, owner, modification time and
 // extended attributes.
 //
-// It owns which attributes an archive keeps, under which keys of a tar header, and in which order they are set. It
-// works on open files only and knows no paths.
+// It decides which attributes an archive keeps, under which keys of a tar header it keeps them, and in which order they
+// are set. It works on open files only and knows no paths.
 package attrs
 
 import (
@@ -185,7 +185,7 @@ func (a Attributes) Apply(fd int) (skipped int, err error) {
 // Drop removes an extended attribute.
 func (a *Attributes) Drop(name string) { delete(a.xattrs, name) }
 
-// SetModTime sets the modification time of an open file and leaves its access time.
+// SetModTime sets the modification time of an open file and leaves its access time unchanged.
 func SetModTime(fd int, mtime time.Time) error {
 	ts, err := Times(mtime)
 	if err != nil {
@@ -199,8 +199,8 @@ func SetModTime(fd int, mtime time.Time) error {
 	return nil
 }
 
-// Times returns the utimensat argument that sets the modification time and leaves the access time. It fails for a time
-// that the kernel cannot represent.
+// Times returns the utimensat argument that sets the modification time and leaves the access time unchanged. It fails
+// for a time that the kernel cannot represent.
 func Times(mtime time.Time) ([]unix.Timespec, error) {
 	ts, err := unix.TimeToTimespec(mtime)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package compression compresses and decompresses the stream in an archive.
 //
 // It owns the format: consecutive zstd frames, as pzstd writes them. Each frame holds one section of the stream and its
-// checksum. Any zstd program reads them as one stream. Memory and number of goroutines depend neither on the stream nor
-// on the machine.
+// checksum. Any zstd program reads them as one stream. The amount of memory and the number of goroutines depend neither
+// on the stream nor on the machine.
 package compression
 
 import (
@@ -21,7 +21,7 @@ const (
 	sectionSize = 4 << 20
 	// threads is how many sections are compressed at the same time. The alternative is a single stream, in which
 	// finding matches and coding them overlap. Measured on two processors, its archives were 0.6 and 0.9 % smaller, but
-	// it took half as long again.
+	// it took 50 % longer.
 	threads = 2
 	// sections is how many sections are in memory together with their compressed form: those being compressed, and the
 	// one being filled. Measured: one more takes 8 MiB and saves no time.

@@ -22,7 +22,7 @@ type packet struct {
 	reply    bool
 }
 
-// judge applies the rules as the kernel does, as far as their conditions concern what a packet holds.
+// judge applies the rules as the kernel does, as far as their conditions are about fields of packet.
 func judge(rules []rule, p packet) verdict {
 	for _, r := range rules {
 		if (r.replies && !p.reply) || (r.discovery) || (r.sameLink && !p.sameLink) ||

@@ -9,9 +9,9 @@ import (
 )
 
 // nameservers returns the name servers that the engine asks on behalf of a container, sorted by address. They are those
-// in the first file that names one outside the loopback network. The engine sends these questions from the container's
-// own address. The engine itself asks a server on the loopback network, so such a server needs no rule. The files are
-// those that the engine reads.
+// in the first file that names a server outside the loopback network. The engine sends these questions from the
+// container's own address. The engine itself asks a server on the loopback network, so such a server needs no rule. The
+// files are those that the engine reads.
 func nameservers(files ...string) []netip.Addr {
 	for _, name := range files {
 		f, err := os.Open(name)

@@ -73,8 +73,8 @@ func jobsToHost(j contract.JobRules, nameservers []netip.Addr) []rule {
 	return toHost(contract.EgressRules{Allow: j.Store}, nameservers)
 }
 
-// opened returns the rules that accept packets. The gateway's connections to containers do not come from the bridge:
-// these rules only see their replies.
+// opened returns the rules that accept packets. The gateway's connections to containers do not come from the bridge, so
+// these rules see only the replies on them.
 func opened(r contract.EgressRules, nameservers []netip.Addr) []rule {
 	rules := []rule{{replies: true, then: accept}}
 	for _, p := range r.Gateways {

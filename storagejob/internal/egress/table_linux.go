@@ -139,7 +139,7 @@ func explain(err error) error {
 func fingerprint(r contract.EgressRules, nameservers []netip.Addr) []byte {
 	text, _ := json.Marshal([]any{r, nameservers, contract.Private()}) // cannot fail: it is plain data
 	sum := sha256.Sum256(text)
-	// In the form of nft's own comments (type, length, text), so that `nft list` shows it.
+	// The comment has the form of nft's own comments (type, length, text), so that `nft list` shows it.
 	comment := fmt.Sprintf("codehub %x\x00", sum[:8])
 	return append([]byte{0, byte(len(comment))}, comment...)
 }

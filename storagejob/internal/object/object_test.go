@@ -219,8 +219,8 @@ func TestSizesAroundAPart(t *testing.T) {
 	}
 }
 
-// TestPartsOfALargeArchiveAreEqual: a store that requires parts of equal size accepts an archive with more equal parts,
-// of the smallest size, than archives used to have.
+// TestPartsOfALargeArchiveAreEqual: a store that requires parts of equal size accepts an archive that has more parts of
+// the smallest size than archives used to have.
 func TestPartsOfALargeArchiveAreEqual(t *testing.T) {
 	a, _ := openEmpty(t)
 	store := faulty.NewStore(t, os.Getenv("AWS_ENDPOINT_URL_S3"))
@@ -291,8 +291,8 @@ func TestAPartThatArrivesLate(t *testing.T) {
 			}
 			gone, end := r.Context().Done(), len(content)-1
 			r = r.WithContext(t.Context()) // not the client's: the store continues
-			// Receiving the last byte stands for the store's own work. This work ends after the abort if the client
-			// does not wait for it, and soon if the client does.
+			// Receiving the last byte stands for the store's own work. If the client waits for this work, it ends soon.
+			// If the client does not wait, it ends after the abort.
 			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:end]), readerFunc(func([]byte) (int, error) {
 				close(received)
 				select {
@@ -570,7 +570,8 @@ func TestConnectionsThatAlwaysBreak(t *testing.T) {
 		l.down.Store(-1)
 		l.limit(&l.up, 1<<20) // enough to start an upload, not for a part of it
 		if a.grant != nil {
-			// Without an earlier request, parts would be tried on connections that limit has closed.
+			// With a grant, no earlier request replaces the connections: parts would be tried on those that limit has
+			// closed.
 			a.client.Options().HTTPClient.(*http.Client).Transport.(*granted).next.(*http.Transport).CloseIdleConnections()
 		}
 		if err := upload(t, a, random(3*small)); !errors.Is(err, ErrUnreachable) ||

@@ -61,7 +61,8 @@ func anyHeader(t *rapid.T) *tar.Header {
 	return h
 }
 
-// TestHeadersAreThoseOfTheTarWriter: most headers are written without Go's tar writer, but look the same.
+// TestHeadersAreThoseOfTheTarWriter: most headers are written without Go's tar writer, but are the same as if it had
+// written them.
 func TestHeadersAreThoseOfTheTarWriter(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) { requireWriters(t, anyHeader(t)) })
 	requireWriters(t, &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeDir, Name: "./", Mode: 0o755,

@@ -14,12 +14,12 @@ import (
 type Reader struct {
 	src source
 	err error // the error that ended the stream
-	// tr reads the content of an entry whose header it has read and that is not sparse.
+	// tr reads the content of an entry if it has read the entry's header and the entry is not sparse.
 	tr *tar.Reader
 	// left is the unread part of the stored content of any other entry. pad is the padding of its last block.
 	left, pad int64
-	// data is the map of a sparse file that ends at the offset size; otherwise nil. at is the offset in the file that
-	// Read has reached, and rest is the part of data after it.
+	// If the entry is a sparse file, data is its map and size is the offset of its end; otherwise data is nil. at is
+	// the offset in the file that Read has reached, and rest is the part of data after it.
 	data, rest []Extent
 	size, at   int64
 
@@ -68,7 +68,8 @@ func (r *Reader) next() (*tar.Header, error) {
 }
 
 // Header returns the bytes that the last call of Next has read: the header, and the map of a sparse file. It is valid
-// until the next call. It is empty for a header that is larger than AppendHeader and AppendSparseHeader write.
+// until the next call. It is empty for a header that is larger than those that AppendHeader and AppendSparseHeader
+// write.
 func (r *Reader) Header() []byte { return r.src.kept }
 
 // Sparse returns the map of the entry, if it is a sparse file that AppendSparseHeader could have described.

@@ -59,7 +59,7 @@ func (s *source) read(more int) bool {
 	return n == more
 }
 
-// rewind causes the kept bytes to be read again, and continues to keep.
+// rewind makes the source deliver the kept bytes again, and the source continues to keep what is read.
 func (s *source) rewind() {
 	s.n -= int64(len(s.kept))
 	s.pending = append(bytes.Clone(s.kept), s.pending...)

@@ -21,7 +21,7 @@ const (
 	sizeKey     = "size" // of the stored content: map and data
 )
 
-// MaxRecords is the largest extended header, and the largest map, that readers accept, in bytes.
+// MaxRecords is the largest size, in bytes, that readers accept for an extended header and for a map.
 const MaxRecords = 1 << 20
 
 // Extent is a part of a file that is not a hole, in bytes.
@@ -31,8 +31,8 @@ type Extent struct{ Offset, Length int64 }
 func (e Extent) End() int64 { return e.Offset + e.Length }
 
 // AppendSparseHeader appends everything that precedes the data of a sparse file, whose size is in h. Programs that do
-// not know the form unpack the file under a different name, which number makes unique. A name and attributes that no
-// reader would accept are an error.
+// not know the form unpack the file under a different name, which number makes unique. If no reader would accept the
+// name and the attributes, that is an error.
 func AppendSparseHeader(to []byte, h *tar.Header, data []Extent, number int) ([]byte, error) {
 	// GNU tar ends the file where the map ends.
 	if n := len(data); n == 0 || data[n-1].End() < h.Size {

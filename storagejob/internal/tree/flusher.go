@@ -8,15 +8,16 @@ import (
 )
 
 // flushEvery is how much content of small files is written, in bytes, before the file system is asked to flush it to
-// disk. Each flush costs a commit of its journal, for which other programs that write to it also wait.
+// disk. Each flush makes the file system commit its journal, and other programs that write to it wait for that commit,
+// too.
 const flushEvery = 32 << 20
 
 // flusher flushes small files to disk while more are unpacked, so that the disk is not idle until [Volume.Commit]
 // waits for it. It also flushes unwritten data of other writers, because Commit waits for it, too.
 //
 // Nothing relies on the flushed data: Commit waits for everything. But the error of a flush counts. If pages could not
-// be written, the kernel tells Commit, too; if a disk failed to empty its cache, it only tells the caller of that
-// flush.
+// be written, the kernel also tells Commit. If a disk failed to empty its cache, the kernel tells only the caller of
+// that flush.
 //
 // One goroutine calls its methods.
 type flusher struct {

@@ -91,7 +91,7 @@ func (f *folders) enter(parts []string) error {
 	for _, name := range parts[same:] {
 		err := unix.Mkdirat(f.last().fd, name, 0o755)
 		if errors.Is(err, unix.EEXIST) {
-			// It may be a folder whose time is not set yet, or a file that was just created.
+			// The existing name may belong to a folder whose time is not set yet, or to a file that was just created.
 			err = f.writers.drain()
 		}
 		if err != nil {
@@ -151,8 +151,8 @@ func (f *folders) find(parts []string) (int, error) {
 }
 
 // openFolder opens a folder inside an open one. If the name does not exist or belongs to anything else, such as a
-// symlink, the error is ErrCorrupt, because the archive named it. It is EEXIST if the file system confuses the name
-// with that of another file.
+// symlink, the error is ErrCorrupt, because the archive named it. The error is EEXIST if the file system confuses the
+// name with that of another file.
 func openFolder(parent int, name string) (int, error) {
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	isOther := errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// inMemory returns a folder in memory if the machine has one. A restore ends by flushing its whole file system to disk,
-// which would be thousands of times slower.
+// inMemory returns a folder in memory if the machine has one. A restore ends by flushing its whole file system to disk:
+// on a real disk that would be thousands of times slower.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "codehub-test-")

@@ -98,7 +98,7 @@ func joined(list []pax.Extent) []pax.Extent {
 	return kept
 }
 
-// withoutSmallHoles is joined, including the holes at the beginning and the end of the file.
+// withoutSmallHoles is like joined, but also fills small holes at the beginning and at the end of the file.
 func withoutSmallHoles(list []pax.Extent, size int64) []pax.Extent {
 	list = joined(slices.Concat([]pax.Extent{extent(0, 0)}, list, []pax.Extent{extent(size, size)}))
 	return slices.DeleteFunc(list, func(e pax.Extent) bool { return e.Length == 0 })

@@ -10,8 +10,8 @@ import (
 // Limits bound the output of [Volume.Unpack], regardless of the stream's claims. An archive may be damaged, or made
 // to fill the disk.
 type Limits struct {
-	// Bytes limits both the size of the stream and the total size of all files, including holes: that is the stream
-	// that Pack wrote, plus its Counter.Holes. Exceeding it is ErrCorrupt.
+	// Bytes limits both the size of the stream and the total size of all files, including holes. For a stream that Pack
+	// wrote, it is the size of the stream plus its Counter.Holes. Exceeding it is ErrCorrupt.
 	Bytes int64
 	// KeepFree is the share of the volume's file system that stays free, both of its bytes (at most 1 GiB) and of its
 	// inodes. Other volumes may share the file system. Unpack fails with ENOSPC rather than use the reserve. 0 allows

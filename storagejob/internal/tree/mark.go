@@ -23,7 +23,7 @@ const markName = "user.codehub.restored"
 //
 // On a file system without extended attributes, the staging folder takes the mark's place.
 type mark struct {
-	// Operation is a hash of the operation's id. So the id, and with it the name of the staging folder, stays unknown
+	// Operation is a hash of the operation's id. This keeps the id, and with it the name of the staging folder, unknown
 	// in the workspace.
 	Operation string `json:"operation"`
 	// Sum is the checksum of the archive.

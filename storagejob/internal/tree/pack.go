@@ -181,8 +181,8 @@ func (p *packer) entry(parent int, child, full string) error {
 	}
 }
 
-// link packs a name of a file with several names. It only records the first name and reports false; it packs a hard
-// link for every further one.
+// link packs a name of a file with several names. For the first name, it only records the name and reports false. For
+// every further name, it packs a hard link.
 func (p *packer) link(full string, st *unix.Stat_t) (done bool, err error) {
 	key := inode{st.Dev, st.Ino}
 	first, ok := p.links[key]

@@ -77,8 +77,8 @@ func refused(err error) error {
 }
 
 // damage marks kernel errors as [ErrCorrupt] if only the archive can cause them, on any file system: a name that
-// already exists, byte for byte, or a file that is used as a folder. The entry was to be created as name in the open
-// folder parent.
+// already exists, byte for byte, or a file that is used as a folder. parent is the open folder in which the entry was
+// to be created, under that name.
 func damage(err error, parent int, name string) error {
 	isDamage := errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR)
 	if errors.Is(err, unix.EEXIST) {
@@ -90,8 +90,8 @@ func damage(err error, parent int, name string) error {
 	return err
 }
 
-// holds reports whether an open folder lists exactly this name. Opening the name would not tell, because a file system
-// that folds names also finds similar names by it.
+// holds reports whether an open folder lists exactly this name. Opening the name would not show that: a file system
+// that folds names also opens files with similar names.
 func holds(folder int, name string) bool {
 	fd, err := unix.Openat(folder, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// snapshot describes dir and everything below it that must survive, in one line per name. Hard links are identified by
-// the first name of the same file. It opens folder by folder, because paths may be longer than the kernel accepts.
+// snapshot describes, in one line per name, everything about dir and its content that must survive. Hard links are
+// identified by the first name of the same file. It opens folder by folder, because paths may be longer than the kernel
+// accepts.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	s := snapshots{t: t, seen: make(map[inode]string), lines: make(map[string]string)}

@@ -50,7 +50,7 @@ func (u *unpacker) unpack(r io.Reader) error {
 	if err == nil {
 		err = u.folders.leave(0)
 	}
-	// Entries that a writer still has precede the entries read since, so their error comes first.
+	// Entries that a writer still has come before the entries read since, so an error with them is returned first.
 	if failed := u.writers.stop(); failed != nil {
 		return failed
 	}
@@ -240,7 +240,7 @@ func (u *unpacker) content(r io.Reader, fd int, size int64) (end int64, err erro
 			return size, context.Cause(u.ctx)
 		}
 	}
-	// A hole at the end was not written, so the file is too short by it.
+	// A hole at the end was not written, so the file is still too short by its size.
 	if hole {
 		if err := unix.Ftruncate(fd, size); err != nil {
 			return size, err
@@ -340,7 +340,7 @@ func (u *unpacker) link(h *tar.Header, name string) error {
 	defer unix.Close(from)
 	to := parts[len(parts)-1]
 	err = unix.Linkat(from, to, u.folders.last().fd, name, 0)
-	// The kernel returns the same error for a folder and from a file system without hard links.
+	// The kernel returns the same error for a folder and for a file system without hard links.
 	var st unix.Stat_t
 	isFolder := errors.Is(err, unix.EPERM) && unix.Fstatat(from, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFDIR

@@ -43,9 +43,9 @@ const (
 	stageRestored = "restored-"
 )
 
-// Volume is a folder that a restore makes equal to an archive. It holds the volume's lock until Close. A restore calls
-// Unpack and Commit, unless Verified, and then Swap; after a failed Unpack it calls Discard. It is not safe for
-// concurrent use.
+// Volume is a folder that a restore makes equal to an archive. It holds the volume's lock until Close. Unless Verified
+// reports true, a restore calls Unpack and Commit. In either case it then calls Swap. After a failed Unpack it calls
+// Discard instead. It is not safe for concurrent use.
 type Volume struct {
 	// Step, if set, is called before every change of the volume. Its error stops the restore there, like a kill. Tests
 	// use it.

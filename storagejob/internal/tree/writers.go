@@ -25,11 +25,11 @@ const (
 	batchCount = 2 * writerCount
 )
 
-// writers create small files beside the goroutine that reads the stream, which is the only one that may call their
+// writers create small files in parallel to the goroutine that reads the stream. Only that goroutine may call their
 // methods. Files are created in any order, so an entry that depends on an earlier one must wait for drain.
 //
-// After an error, no later entry of the stream is created. Earlier ones still are, and if one of them fails, its error
-// replaces the first. The result is as if there were one writer.
+// After an error, no later entry of the stream is created. Earlier entries are still created; if one of them fails, its
+// error replaces the first. The result is as if there were one writer.
 type writers struct {
 	count   *Counter
 	current *batch // being filled; nil if none is
@@ -195,7 +195,7 @@ func writeSmall(fd int, content []byte) error {
 		}
 		hole, size, rest = empty, size+int64(run), rest[run:]
 	}
-	// A hole at the end was not written, so the file is too short by it.
+	// A hole at the end was not written, so the file is still too short by its size.
 	if hole {
 		return unix.Ftruncate(fd, size)
 	}
