@@ -90,7 +90,7 @@ func emptyBucket(t testing.TB, shared func() (*server.S3, error)) ObjectStore {
 	return s
 }
 
-// BeginUpload begins an upload with one part, as a killed program leaves it, and returns its id.
+// BeginUpload leaves an unfinished upload with one part, as a killed program would, and returns the upload's id.
 func (s ObjectStore) BeginUpload(t testing.TB, object string) (id string) {
 	t.Helper()
 	client := s.Client(t)

@@ -29,10 +29,10 @@ type Image struct {
 	Icon string
 	// Port is the port on which its application listens; 0 means the engine's default.
 	Port int
-	// KeepPrefix says that its application serves below the path of the workspace, given by
-	// CODEHUB_WORKSPACE_BASE_PATH, when workspaces have no hosts of their own.
+	// KeepPrefix matters if workspaces have no hosts of their own. It says that the image's application then serves
+	// below the workspace's path, which is in CODEHUB_WORKSPACE_BASE_PATH.
 	KeepPrefix bool
-	// Git says that it clones the repository in CODEHUB_GIT_URL into an empty project.
+	// Git says that the image clones the repository in CODEHUB_GIT_URL into an empty project.
 	Git bool
 	// Command replaces the image's command. $(NAME) stands for one of the variables CODEHUB_…, as in Kubernetes; empty
 	// keeps the image's command.

@@ -54,7 +54,8 @@ func (s *S3) Received(n int) {
 	}
 }
 
-// Archives counts operations on whole archives. Its methods are safe for concurrent use, and do nothing on a nil receiver.
+// Archives counts operations on whole archives. Its methods are safe for concurrent use, and do nothing on a nil
+// receiver.
 type Archives struct {
 	collected, read series[prometheus.Counter]
 	uploads, bytes  prometheus.Counter

@@ -19,8 +19,8 @@ import (
 var idleBeside = flag.String("idle-beside", "0,1000,100000", "measure an idle process beside these numbers of archived workspaces")
 
 const (
-	// startsFor is how long after its start a process is not idle yet. For its first minute a feed reads the last 500
-	// changes again at every poll (package changes).
+	// startsFor is the time after its start during which a process does not count as idle. For its first minute a feed
+	// reads the last 500 changes again at every poll (package changes).
 	startsFor = 90 * time.Second
 	// idleFor is how long BenchmarkIdle watches an idle process.
 	idleFor = 40 * time.Second

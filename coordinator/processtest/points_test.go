@@ -29,8 +29,8 @@ import (
 type trap string
 
 const (
-	// trapKill kills the process right after the side effect: it has happened, and the
-	// process does not know.
+	// trapKill kills the process right after the side effect: the side effect has happened, but the process does not
+	// know.
 	trapKill trap = "kill"
 	// trapStop stops the process right before the side effect, which then happens
 	// whenever the process is continued.
@@ -48,8 +48,8 @@ type points struct {
 	reached map[string]bool // the functions that were reported
 }
 
-// The caller calls before before a side effect, and the returned function after it. stopped says that the process was
-// stopped in between, so that the side effect comes late.
+// before must be called right before a side effect. The function that it returns must be called after the side effect.
+// stopped says that the process was stopped in between, so that the side effect comes late.
 func (p *points) before(name string, reached []string) (after func(), stopped bool) {
 	p.report("effect %s", name)
 	hit := false

@@ -82,7 +82,7 @@ func possible() []scenario {
 // running makes a workspace whose desired state is running.
 func running(t testing.TB, in *installation) *home { return in.create(t) }
 
-// asleepOnce makes a workspace with an empty home whose desired state is STANDBY.
+// asleepOnce makes a workspace whose desired state is STANDBY and whose home is empty.
 func asleepOnce(t testing.TB, in *installation) *home {
 	h := in.create(t)
 	h.want(t, workspace.DesiredStandby)
@@ -331,7 +331,7 @@ func (h *home) hasVolume(t testing.TB) bool {
 	return exists
 }
 
-// foreignVolume makes a home volume of an operation that the row does not know.
+// foreignVolume makes a home volume that is labelled with an operation that the row does not know.
 func (h *home) foreignVolume(t testing.TB, op string) {
 	t.Helper()
 	wait.Until(t, "the own volume is gone", func() bool { return !h.hasVolume(t) })

@@ -229,8 +229,8 @@ func TestAskingForOneThatDozes(t *testing.T) {
 	}
 }
 
-// TestLongestDozing: the longest dozing come first; workspaces whose sleep would free no memory are left out.
-// Workspaces on their way to STANDBY count as freeing memory, too, unless they wait for something.
+// TestLongestDozing: the workspaces that have dozed longest come first; workspaces whose sleep would free no memory are
+// left out. Workspaces on their way to STANDBY count as freeing memory, too, unless they wait for something.
 func TestLongestDozing(t *testing.T) {
 	s := open(t)
 	owner := addUser(t, s)

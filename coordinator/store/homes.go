@@ -75,9 +75,9 @@ func (s *Store) SleepingImages(ctx context.Context, limit int) ([]string, error)
 
 // Leaving describes the homes that are being moved from the disk to archives.
 type Leaving struct {
-	// Workspaces counts those in STANDBY and on their way to an archive, and Bytes is the size of their homes as far as
-	// it is known. Failed archivings do not count. Archivings that wait for the object store do count: archiving other
-	// workspaces instead would not help, because they would wait for it, too.
+	// Workspaces is the number of workspaces in STANDBY that are on their way to ARCHIVED. Bytes is the total size of
+	// their homes, as far as it is known. Failed archivings do not count. Archivings that wait for the object store do
+	// count: archiving other workspaces instead would not help, because they would wait for it, too.
 	Workspaces int
 	Bytes      int64
 }

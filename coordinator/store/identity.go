@@ -26,7 +26,7 @@ const (
 // Identity is the record about one resource.
 type Identity struct {
 	Resource Resource
-	// Identity is the recorded one; empty while only another one was seen.
+	// Identity is the recorded identity. It is empty if another identity was seen and none has been recorded yet.
 	Identity   string
 	RecordedAt time.Time
 	// Found is another identity that was seen instead, last FoundAgo ago; empty while the recorded one is seen.
@@ -71,8 +71,8 @@ func (s *Store) RecordIdentity(ctx context.Context, r Resource, from, identity s
 	return n == 1, err
 }
 
-// FoundIdentity records that an identity other than the recorded one was seen, so that every process knows. An
-// empty one means that the recorded one is seen again; an unused acceptance is then forgotten, too.
+// FoundIdentity records that an identity other than the recorded one was seen, so that every process knows. If found is
+// empty, the recorded identity is seen again; an unused acceptance is then forgotten, too.
 func (s *Store) FoundIdentity(ctx context.Context, r Resource, found string) error {
 	sql, args := `INSERT INTO system_identity AS i (resource, identity, found, found_at) VALUES ($1, '', $2, now())
 		ON CONFLICT (resource) DO UPDATE SET found = excluded.found, found_at = excluded.found_at`,

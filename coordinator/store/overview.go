@@ -17,7 +17,7 @@ type Overview struct {
 	// workspaces, which do not count against it. Deleted is the number of deleted workspaces that can still be
 	// undeleted.
 	Running, Dozing, Deleted int
-	// DeletedBytes is the space that the deleted ones take up: their archives, and homes on remaining volumes.
+	// DeletedBytes is the space that these deleted workspaces take up: their archives, and homes on remaining volumes.
 	DeletedBytes int64
 	// HomeBytes is the total size of the homes that were measured.
 	HomeBytes int64

@@ -210,8 +210,8 @@ func (p *Publisher) begin(ctx context.Context) error {
 	return nil
 }
 
-// work publishes until nothing is left: first the changes missing in the queue, then the queue. After an error it is called
-// again, and continues.
+// work publishes until nothing is left: first the changes that are missing in the queue, then those in the queue. After
+// an error it is called again, and continues.
 func (p *Publisher) work(ctx context.Context) error {
 	for {
 		p.mu.Lock()

@@ -6,7 +6,7 @@ import (
 )
 
 // Advice is what a reason means and what to do about it. It is read in the dashboard and
-// on the command line, so it names choices and not the flags that make them.
+// on the command line, so it names the choices, but not the command-line flags that select them.
 type Advice struct{ Meaning, Remedy words.Text }
 
 // The keys of the texts about reasons for ERROR (SPEC 3) and for waiting. Every reason has a meaning and a

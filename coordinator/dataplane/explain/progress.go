@@ -63,7 +63,7 @@ func size(n int64) string {
 	return strconv.FormatFloat(value, 'f', digits, 64) + " " + units[unit]
 }
 
-// remaining formats the time that is left for a sentence, and never makes it shorter than it is.
+// remaining formats the remaining time for use in a sentence. It rounds up, so that the time is never stated too short.
 func remaining(d time.Duration) words.Text {
 	seconds := int((d + time.Second - 1) / time.Second)
 	minutes := (seconds + 59) / 60

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// since adds to a sentence the time since which it has been true, if known.
+// since adds the time since which a sentence has been true, if that is known.
 func since(sentence words.Text, from time.Time) words.Text {
 	if from.IsZero() {
 		return sentence

@@ -33,7 +33,7 @@ func DefaultLimits() Limits {
 }
 
 // Validate reports everything that is wrong with configured limits, under the names of the settings. A configuration
-// must limit running workspaces: a value that means "no limit" here is more likely a mistake there.
+// must limit running workspaces: in [Limits], 0 means "no limit", but in a configuration it is more likely a mistake.
 func (l Limits) Validate() error {
 	var errs []error
 	if l.PerUser < 1 {

@@ -190,7 +190,7 @@ func TestAUsersOwnLimitHoldsWhileItChanges(t *testing.T) {
 						}
 					}
 				}
-				// The rest of the last limit can be taken, and no more.
+				// Exactly the places that the last limit leaves free can be taken.
 				last, have := limits[len(limits)-1].value, len(granted)
 				for ; ; have++ {
 					_, err := services[0].Create(t.Context(), a, service.CreateInput{Name: "new", DesiredState: c.desired})

@@ -115,8 +115,8 @@ func choices(w workspace.Workspace, inv workspace.Inventory) []Choice {
 	})
 }
 
-// currentIsBack reports whether the archive of the row exists, is the newest one, and no container has written since it
-// was made.
+// currentIsBack reports whether the row's archive exists and is the newest one, and whether no container has written to
+// the home since the archive was made.
 func currentIsBack(w workspace.Workspace, inv workspace.Inventory) bool {
 	if w.ArchiveKey == "" || w.HomeCtx.Dirty || !has(w, inv, w.ArchiveKey) {
 		return false

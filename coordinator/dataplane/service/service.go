@@ -91,8 +91,9 @@ type Actor struct {
 	revisions *[]int64
 }
 
-// If returns the actor for changes of a workspace with one of these revisions; nil allows any. The statement that makes
-// the change checks the revision. Every method that changes a workspace returns [ErrStale] otherwise.
+// If returns an actor that may change a workspace only if it has one of these revisions; nil allows any revision. The
+// statement that makes the change checks the revision. Every method that changes a workspace returns [ErrStale]
+// otherwise.
 func (a Actor) If(revisions []int64) Actor {
 	a.revisions = nil
 	if revisions != nil {
@@ -109,8 +110,8 @@ func (a Actor) viewer() store.Viewer {
 	return v
 }
 
-// CheckRevision returns [ErrStale] for a workspace that was read and has none of the actor's revisions. Callers check
-// this before other reasons to refuse the change. The statement that makes the change checks the revision again.
+// CheckRevision returns [ErrStale] if w, as it was read, has none of the actor's revisions. Callers check this before
+// other reasons to refuse the change. The statement that makes the change checks the revision again.
 func (a Actor) CheckRevision(w workspace.Workspace) error {
 	if a.revisions != nil && !slices.Contains(*a.revisions, w.Revision) {
 		return ErrStale

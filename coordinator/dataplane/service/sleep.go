@@ -113,8 +113,8 @@ func (s *Service) SleepForMemory(ctx context.Context, id workspace.ID, why strin
 	return changed, err
 }
 
-// Archive changes the desired state of a workspace that has been in STANDBY for ttl to ARCHIVED. The statement that
-// writes checks that again, and that the workspace is meant to be in STANDBY and has no operation in progress.
+// Archive sets the desired state ARCHIVED of a workspace that has been in STANDBY for longer than ttl. The statement
+// that writes checks that again, and that the workspace is meant to be in STANDBY and has no operation in progress.
 // Otherwise Archive returns false and changes nothing.
 func (s *Service) Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error) {
 	return s.archive(ctx, "workspace expired", Actor{Through: audit.TTL, cause: audit.Idle}, id, ttl, "")

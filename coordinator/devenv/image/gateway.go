@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/internal/sbom"
 )
 
-// User is the user that the gateway's image runs as: a number without rights.
+// User is the user that the gateway's image runs as: the number of a user without rights.
 const User = 65532
 
 // gatewayFiles returns what the gateway's Dockerfile needs.

@@ -47,7 +47,8 @@ func (d *Docker) own(workspace string, more ...filters.KeyValuePair) filters.Arg
 	return filters.NewArgs(append(more, filters.Arg("label", label))...)
 }
 
-// Containers implements [Engine]. It lists no sandboxes: a sandbox is the network of a container that may join it.
+// Containers implements [Engine]. It does not list sandboxes: a sandbox only holds the network that a workspace's
+// container may join.
 func (d *Docker) Containers(ctx context.Context, workspace string) ([]Container, error) {
 	list, err := d.ContainerList(ctx, container.ListOptions{All: true, Filters: d.own(workspace)})
 	if err != nil {

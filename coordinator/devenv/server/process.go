@@ -45,7 +45,8 @@ type Program struct {
 	// Stale lists files that a killed predecessor may have left. They are removed when
 	// the lock is held.
 	Stale []string
-	// Folders are made for the program, so that only its user can enter them. They are removed after it has ended.
+	// Folders are created before the program starts, and removed after it has ended. Only the program's user can enter
+	// them.
 	Folders []string
 	// Credential is the user that the program runs as, with the capabilities Caps; nil means the present user. Another
 	// user needs Root.
@@ -186,8 +187,8 @@ func (p *Process) Exited() bool {
 }
 
 // Stop ends the program in an orderly way and returns when its supervisor has cleaned
-// up. Called again it does nothing. The error says that the program had ended by itself,
-// or what could not be cleaned up.
+// up. Called again it does nothing. The error reports that the program had already ended by itself, or names what could
+// not be cleaned up.
 func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

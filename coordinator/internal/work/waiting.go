@@ -71,7 +71,7 @@ exit 0`
 // listens is the state of a listening socket in /proc/net/tcp.
 const listens = "0A"
 
-// loopback are the loopback addresses in /proc/net/tcp and tcp6; the latter also contains that of IPv4.
+// loopback are the loopback addresses in /proc/net/tcp and tcp6; tcp6 also contains IPv4's loopback address.
 var loopback = []string{"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 
 var (

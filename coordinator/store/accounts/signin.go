@@ -137,8 +137,8 @@ func (s *Store) CountSignIn(ctx context.Context, counters []SignInCounter, b Sig
 	return wait, failures, nil
 }
 
-// Unlock forgets the failed sign-ins of an account, identified by the hash in its counters, at all addresses,
-// and returns the number of addresses. userID is the account's user.
+// Unlock forgets the failed sign-ins of an account at all addresses, and returns the number of these addresses. account
+// is the hash in the account's counters. userID is the account's user.
 func (s *Store) Unlock(ctx context.Context, userID string, account [32]byte) (addresses int, err error) {
 	if err := PeopleOnly(ctx); err != nil {
 		return 0, err

@@ -33,7 +33,8 @@ func (s *Store) AddToken(ctx context.Context, userID, sessionID string, secret T
 	if err := PeopleOnly(ctx); err != nil {
 		return Token{}, err
 	}
-	// The user's row is locked first, as by changeUser, whose next statement then finds the token.
+	// The statement locks the user's row first, as changeUser does. So after a concurrent changeUser has waited for the
+	// lock, its next statement finds the token.
 	return postgres.SelectOne(ctx, s.DB, "adding an access token", postgres.RowToStruct[Token], `
 		WITH u AS (
 			SELECT id, username FROM users WHERE id = @user AND disabled_at IS NULL FOR SHARE

@@ -26,7 +26,7 @@ func (c *changes) list(f auditlog.Filter, limit int, before *auditlog.Cursor) (a
 	return actions, last
 }
 
-// fill replaces the audit with entries a minute apart, the last one a minute ago.
+// fill replaces the audit with entries that are a minute apart. The newest is a minute old.
 func (c *changes) fill(bob string) {
 	c.t.Helper()
 	c.exec(`DELETE FROM audit_log`)

@@ -167,7 +167,7 @@ func testHere(ctx context.Context, root, name string, args []string) error {
 }
 
 // testOn runs the tests and looks for their remains. On a shared engine, these are all things that belong to this run;
-// on the tests' own engine, they are all things.
+// on the tests' own engine, everything counts.
 func testOn(ctx context.Context, root, host, run, name string, args []string) error {
 	before, err := things(ctx, host, run)
 	if err != nil {

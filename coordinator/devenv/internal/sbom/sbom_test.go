@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// The bill of this test program, which is a program like any other.
+// The test makes the bill of materials of its own test program, which is a program like any other.
 func TestBillOfAProgram(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
