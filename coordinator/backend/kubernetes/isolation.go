@@ -24,12 +24,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// provenFor is how long a proof that the cluster enforces NetworkPolicies is valid: the network's software may be
-// replaced.
+// provenFor is how long a proof that the cluster enforces NetworkPolicies is valid. It expires because the cluster's
+// network software may be replaced.
 const provenFor = 24 * time.Hour
 
-// isolated is this process's knowledge of the rules about what workspaces can reach. Nothing starts before the rules
-// are applied and, with `egress enforce require`, proven to be enforced (SPEC 8).
+// isolated is what this process knows about the rules that limit what workspaces can reach. Nothing starts before the
+// rules are applied and, with `egress enforce require`, proven to be enforced (SPEC 8).
 type isolated struct {
 	making sync.Mutex // held while the rules are applied
 	stands atomic.Bool
@@ -38,8 +38,8 @@ type isolated struct {
 }
 
 // KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier settings. It reports
-// whether they were in place before. With [egress.EnforceRequire] it also proves from inside the cluster that they are
-// enforced, which only the network's software knows.
+// whether they were in place before. With [egress.EnforceRequire] it also proves from inside the cluster that the rules
+// are enforced, because the cluster's API does not show that.
 func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	b.isolated.making.Lock()
 	defer b.isolated.making.Unlock()
@@ -50,8 +50,8 @@ func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	return stood, err
 }
 
-// checkIsolated returns nil if a Pod may start. If another process is the leader and keeps the rules, this one applies
-// them once itself.
+// checkIsolated returns nil if a Pod may start. A process that does not keep the rules, because another process is the
+// leader, applies them once itself.
 func (b *Backend) checkIsolated(ctx context.Context) error {
 	if !b.opts.Egress.Active() || b.isolated.stands.Load() {
 		return nil
@@ -134,8 +134,8 @@ func (b *Backend) applyPolicies(ctx context.Context) (stood bool, err error) {
 	return stood && len(errs) == 0, errors.Join(errs...)
 }
 
-// applyPolicy makes the policy equal to p. Applying p alone would keep what another program has added to fields that p
-// does not set, such as an ingress rule.
+// applyPolicy makes the policy equal to p. If only p were applied, the policy would keep what another program has added
+// to fields that p does not set, such as an ingress rule.
 func (b *Backend) applyPolicy(ctx context.Context, p *networkingv1.NetworkPolicy) (*networkingv1.NetworkPolicy, error) {
 	p.APIVersion, p.Kind = "networking.k8s.io/v1", "NetworkPolicy"
 	data, err := json.Marshal(p)

@@ -29,19 +29,20 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Public example addresses that no machine has. This machine uses them for the test, if it may: if the Pods' packets to
-// the internet pass through this machine, the addresses stand for the internet.
+// Public example addresses that no machine has. This machine takes the addresses for the test, if it has the right to.
+// If the Pods' packets to the internet pass through this machine, the addresses stand for the internet.
 const (
 	public       = "198.51.100.10"
 	publicDenied = "198.51.100.11"
 )
 
-// settle is how long a Pod tries: rules take effect a little after the Pod has started.
+// settle is how long a Pod repeats its attempt to reach a target, because the rules take effect a little after the Pod
+// has started.
 const settle = "5s"
 
 // TestIsolation shows what Pods reach on a cluster that enforces NetworkPolicies. The Pods stand for a workspace, a
-// storage job, the gateway and a stranger. Targets that even a Pod without rules cannot reach count as nonexistent, and
-// are not judged.
+// storage job, the gateway and a stranger. A target that even a Pod without rules cannot reach counts as nonexistent,
+// and the test ignores it.
 func TestIsolation(t *testing.T) {
 	w := newWorld(t)
 	all, workspaces := w.names(), []string{"a workspace", "a storage job"}

@@ -21,8 +21,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// StartJob implements [backend.Core]. It also starts a Job that exists but was not started, because a process died in
-// between.
+// StartJob implements [backend.Core]. It also starts a Job that another process created and did not start, because it
+// died in between.
 func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (b *Backend) checkHome(ctx context.Context, id workspace.ID) (*corev1.Persi
 	return home, err
 }
 
-// checkNoContainer fails while the workspace's Pod exists. A Pod that does not run may be about to (SPEC 12.4).
+// checkNoContainer fails while the workspace's Pod exists. A Pod that does not run yet may be about to run (SPEC 12.4).
 func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	_, exists, err := object.Live(ctx, b.api.Pods, "pod", id.ContainerName())
 	if err == nil && exists {
@@ -123,8 +123,8 @@ func (b *Backend) checkNoContainer(ctx context.Context, id workspace.ID) error {
 	return err
 }
 
-// deliver gives the Job its Secret, which is removed together with it. A second grant replaces the first, which may
-// have expired.
+// deliver creates the Job's Secret, which the cluster removes together with the Job. A second grant replaces the first,
+// which may have expired.
 func (b *Backend) deliver(ctx context.Context, s backend.JobSpec, job *batchv1.Job) error {
 	if len(s.Grant) == 0 {
 		return nil
@@ -221,8 +221,8 @@ func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 		object.Incarnation(j.UID, "", nil, metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
-	// From now on the cluster creates no Pod for the Job. A Pod that it created a moment ago still keeps the Job in
-	// existence.
+	// From now on the cluster creates no Pod for the Job. The Job stays in existence while a Pod that it created a
+	// moment ago still exists.
 	pods, err := b.livePods(ctx, b.labels(workspaceOf(j), spec.KindJob))
 	if err != nil {
 		return err
@@ -246,15 +246,15 @@ type refusal struct {
 	why *workspace.Pending
 }
 
-// refusalEvery is how often the cluster is asked, and refusalLimit bounds each question.
+// refusalEvery is the time between two dry runs for one Job, and refusalLimit bounds each of them.
 const (
 	refusalEvery = 10 * time.Second
 	refusalLimit = 2 * time.Second
 )
 
-// whyNoPod finds out why the cluster creates no Pod for the Job, by a dry run of the same request: only events would
-// show the reason. It returns nil if the reason is unknown. If a CPU limit would help, jobs get it from now on, and
-// this Job is outdated.
+// whyNoPod finds out why the cluster creates no Pod for the Job. It makes a dry run of the same request, because
+// otherwise only events show the reason. It returns nil if the reason is unknown. If a CPU limit would help, all jobs
+// get that limit from now on, and this Job is outdated.
 func (b *Backend) whyNoPod(ctx context.Context, j *batchv1.Job) *workspace.Pending {
 	of, uid := workspaceOf(j), string(j.UID)
 	if last, ok := b.refusals.Get(of, uid); ok && time.Since(last.at) < refusalEvery {

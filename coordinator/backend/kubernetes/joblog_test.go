@@ -17,8 +17,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestJobLogUnreadable: if the log of one Pod cannot be read, other jobs are not affected. The job stays listed, its
-// log is retried for a while, and then its result is lost, which is not the job's failure.
+// TestJobLogUnreadable: if the log of one Pod cannot be read, other jobs are not affected. The job stays listed, and
+// the backend tries to read its log for a while. After that the result counts as lost, which is not a failure of the
+// job.
 func TestJobLogUnreadable(t *testing.T) {
 	e := newEngine(t)
 	status := func(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {

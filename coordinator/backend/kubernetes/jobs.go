@@ -37,10 +37,10 @@ const (
 	readings = 8
 )
 
-// Jobs implements [backend.Core]. It makes requests only for the output of jobs: one for each job that has ended since
-// the last call, repeated while that fails. For each running job it makes at most one a second: see
-// [backend.ReportInterval]. It omits a Job that was created but not started: for the caller it does not exist yet, and
-// StartJob starts it.
+// Jobs implements [backend.Core]. It makes requests only to read the output of jobs. It reads the output of a job once
+// when the job has ended, and repeats that while it fails. It reads the output of each running job at most about once a
+// second: see [backend.ReportInterval]. It omits a Job that was created but not started: for the caller it does not
+// exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
 	if err != nil {
@@ -103,8 +103,8 @@ func workspaceOf(o metav1.Object) workspace.ID {
 	return workspace.ID(o.GetLabels()[spec.LabelWorkspace])
 }
 
-// describeJob returns the state of the Job, without its kind and operation. there is false if it was removed in the
-// meantime.
+// describeJob returns the state of the Job, without its kind and operation. there is false if the Job was removed in
+// the meantime.
 func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev1.Pod, every time.Duration) (
 	job workspace.Job, there bool, err error) {
 	job, last := status.Job(j, pods)
@@ -174,8 +174,8 @@ func (b *Backend) outcomeOf(ctx context.Context, p *corev1.Pod) (o workspace.Job
 	})
 }
 
-// output returns the last lines that the Pod has printed. The cluster merges both streams; the form of a line shows
-// whether it is a report or a message.
+// output returns the last lines that the Pod has printed. The cluster merges the job's two output streams. The form of
+// a line shows whether it is a report or a message.
 func (b *Backend) output(ctx context.Context, p *corev1.Pod, lines int64) (reports, messages []byte, err error) {
 	body, err := b.api.Logs(ctx, p.Name, &corev1.PodLogOptions{Container: spec.JobContainer, TailLines: &lines})
 	if err != nil {

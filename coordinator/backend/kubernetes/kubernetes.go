@@ -28,10 +28,11 @@ type Backend struct {
 	caches *cluster.Caches
 	// settings is the hash of opts: see [Backend.outdated].
 	settings string
-	// outcomes are how jobs ended, by the uids of their Pods or, for jobs without one, of the Jobs. They never change.
+	// outcomes says how each job ended. The keys are the uids of the jobs' Pods or, for a job without a Pod, of its
+	// Job. They never change.
 	outcomes backend.Outcomes
-	// reports is the output of running jobs, by the uids of their Pods. refusals is why the Pods of jobs are refused,
-	// by the uids of the Jobs.
+	// reports has the output of running jobs, by the uids of their Pods. refusals has the reasons why the cluster
+	// refuses the Pods of jobs, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
 	// jobCPU is the CPU limit that the namespace requires of storage jobs if the settings set none, or nil.
@@ -61,8 +62,8 @@ func New(o Options) (backend.Backend, error) {
 // Close implements [backend.Core].
 func (b *Backend) Close() error { return b.api.Close() }
 
-// Identity implements [backend.Core]. The namespace is part of the identity: another namespace of the same cluster,
-// like another cluster, has nothing of this installation.
+// Identity implements [backend.Core]. The namespace is part of the identity: another namespace of the same cluster has
+// none of this installation's objects, just as another cluster has none.
 func (b *Backend) Identity(ctx context.Context) (string, error) {
 	id, err := b.api.Identity(ctx)
 	if err != nil || id == "" {
@@ -85,7 +86,8 @@ func selectorOf(labels map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// While another process creates or removes the same object, an actuator is retried at this interval and for this long.
+// While another process creates or removes the same object, an actuator is retried: at this interval, and for at most
+// this long.
 const (
 	retryFor   = 15 * time.Second
 	retryEvery = 50 * time.Millisecond

@@ -39,7 +39,8 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, newEngine(t))
 }
 
-// TestIdentity: another namespace of the same cluster, which has nothing of this installation, is another backend.
+// TestIdentity: another namespace of the same cluster is another backend, because it has none of this installation's
+// objects.
 func TestIdentity(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
@@ -61,7 +62,7 @@ type engine struct {
 	devenv.Cluster
 	api   *cluster.Client
 	image string
-	// account is a kubeconfig of an account with only the chart's rights.
+	// account is the kubeconfig of an account that has only the rights that the chart gives.
 	account string
 	// broken are requests that fail in every backend that New returns.
 	broken rules
@@ -307,7 +308,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// rules are the requests that the cluster answers with an internal error.
+// rules select the requests to which the test's cluster answers with an internal error.
 type rules struct {
 	mu  sync.Mutex
 	all map[int]func(*http.Request) bool
@@ -354,7 +355,7 @@ func refusal(r *http.Request, code int, reason metav1.StatusReason, message stri
 	}
 }
 
-// TestUnreachable: a cluster that does not answer says nothing about any workspace.
+// TestUnreachable: while the cluster does not answer, the backend reports nothing about any workspace.
 func TestUnreachable(t *testing.T) {
 	file := t.TempDir() + "/config"
 	b, err := kubernetes.New(kubernetes.Options{

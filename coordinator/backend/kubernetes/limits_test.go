@@ -30,7 +30,8 @@ func (e *engine) limits(t *testing.T, resource string, object any) (remove func(
 	}
 }
 
-// jobWithPod starts archive jobs as the controller does, until one has a Pod, and returns that Pod.
+// jobWithPod starts archive jobs one after the other, as the controller does, until one of them has a Pod. It returns
+// that Pod.
 func (e *engine) jobWithPod(t *testing.T, b backend.Backend, id workspace.ID) (p corev1.Pod) {
 	t.Helper()
 	ctx, n := backendtest.Context(t), 0
@@ -60,8 +61,8 @@ func (e *engine) jobWithPod(t *testing.T, b backend.Backend, id workspace.ID) (p
 	return p
 }
 
-// TestANamespaceThatAsksForLimits: storage jobs set the CPU limit that a quota or a LimitRange requires, and no larger
-// one. A workspace waits and reports what is missing.
+// TestANamespaceThatAsksForLimits: if a quota or a LimitRange of the namespace requires a CPU limit, storage jobs set
+// one that it accepts. A workspace waits and reports what is missing.
 func TestANamespaceThatAsksForLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource string

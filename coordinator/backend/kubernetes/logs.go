@@ -35,7 +35,8 @@ func (b *Backend) Follow(ctx context.Context, id workspace.ID, lines int, to io.
 	})
 }
 
-// print calls read with the output of the workspace's Pod, starting so many lines before its end.
+// print calls read with the last lines of the output of the workspace's Pod and, if follow is set, with the output that
+// follows.
 func (b *Backend) print(
 	ctx context.Context, id workspace.ID, lines int, follow bool, read func(io.Reader) error,
 ) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestServiceMesh: a proxy that a mesh adds to the Pod of a storage job does not end with the job. The job's result is
-// still read, and the proxy is removed with the job.
+// TestServiceMesh: a service mesh adds a proxy to the Pod of a storage job, and the proxy keeps running when the job
+// has ended. The backend still reads the job's result, and removes the proxy with the job.
 func TestServiceMesh(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())
@@ -47,7 +47,8 @@ func TestServiceMesh(t *testing.T) {
 	}
 }
 
-// TestWorkspaceWithAProxy: a workspace with another container in its Pod is observed like one without.
+// TestWorkspaceWithAProxy: the backend reports the same about a workspace with another container in its Pod as about
+// one without.
 func TestWorkspaceWithAProxy(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

@@ -15,8 +15,8 @@ import (
 // undoLimit bounds a removal after the caller's time has ended.
 const undoLimit = 10 * time.Second
 
-// leastGrace is the shortest grace period, in seconds. 0 would tell the cluster that the Pod's containers no longer
-// run.
+// leastGrace is the shortest grace period, in seconds. A period of 0 would tell the cluster that the Pod's containers
+// no longer run.
 const leastGrace = 1
 
 // removePod kills the Pod and returns once it is gone.
@@ -24,7 +24,7 @@ func (b *Backend) removePod(ctx context.Context, p *corev1.Pod) error {
 	return b.endPod(ctx, p, leastGrace)
 }
 
-// endPod removes the Pod, gives its containers that grace period in seconds to end, and returns once the Pod is gone.
+// endPod removes the Pod and returns once it is gone. The Pod's containers get the grace period, in seconds, to end.
 func (b *Backend) endPod(ctx context.Context, p *corev1.Pod, grace int64) error {
 	if err := object.Delete(ctx, b.api.Pods, "deleting pod "+p.Name, p.Name,
 		object.Incarnation(p.UID, "", &grace, "")); err != nil {
@@ -33,8 +33,8 @@ func (b *Backend) endPod(ctx context.Context, p *corev1.Pod, grace int64) error 
 	return b.awaitGone(ctx, p, time.Duration(grace)*time.Second)
 }
 
-// removeUnrun removes a Pod that has not begun to run, at this version only: once its node has reported more, it may
-// have begun, and the caller must look again.
+// removeUnrun removes a Pod that has not begun to run, if its object still has this version. A newer version means that
+// the Pod may have begun to run, and the caller must look again.
 func (b *Backend) removeUnrun(ctx context.Context, p *corev1.Pod) error {
 	doing := "replacing pod " + p.Name + ", which has not begun to run"
 	err := b.api.Pods.Delete(ctx, p.Name, object.Incarnation(p.UID, p.ResourceVersion, new(int64(leastGrace)), ""))
@@ -57,7 +57,7 @@ func (b *Backend) stuck(ctx context.Context, p *corev1.Pod) error {
 }
 
 // undo removes a Pod that was never released, even if ctx has ended, and returns cause. If the removal fails too, the
-// error names both, and the next attempt finds the Pod.
+// error contains both causes, and the next attempt finds the Pod.
 func (b *Backend) undo(ctx context.Context, p *corev1.Pod, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()

@@ -110,7 +110,7 @@ func restrict(t *testing.T, c devenv.Cluster, account string, rights []doctor.Ri
 	return kubeconfig
 }
 
-// used are the rights that requests of this test binary's backends have needed.
+// used are the rights that the backends in this test binary have needed for their requests.
 var used = struct {
 	sync.Mutex
 	rights map[doctor.Right]bool
@@ -176,7 +176,7 @@ func unusedOrMissing(code int) int {
 	if !devenv.OnKubernetes() || flag.Lookup("test.run").Value.String() != "" {
 		return code
 	}
-	// Each connection asks for the identity, at a level that this test does not see.
+	// Each new connection reads the cluster's identity. That request bypasses the transport that records the rights.
 	used.rights[doctor.Right{Verb: "get", Resource: "namespaces", Name: "kube-system"}] = true
 	for _, r := range doctor.Rules() {
 		if !used.rights[r] {
@@ -193,7 +193,7 @@ func unusedOrMissing(code int) int {
 	return code
 }
 
-// TestRights: without the one right outside the namespace nothing works, and doctor names any other missing right.
+// TestRights: without the one right outside the namespace nothing works. If another right is missing, doctor names it.
 func TestRights(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("`make test-k8s` runs it on a cluster")
@@ -259,8 +259,8 @@ func TestTheTokenChanges(t *testing.T) {
 	})
 }
 
-// TestASecondGrantReplacesTheFirst: a job that was created but not started starts with the grant of the call that
-// starts it. The first grant may have expired.
+// TestASecondGrantReplacesTheFirst: if one call has created a job without starting it, and a second call starts it, the
+// job has the grant of the second call. The first grant may have expired.
 func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	e := newEngine(t)
 	b, ctx, id := e.New(t, "grants"), t.Context(), workspace.ID(uuid.NewString())
@@ -288,8 +288,8 @@ func TestASecondGrantReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// TestDoctor: a check of a real cluster, with the gateway's rights and with an administrator's, changes nothing and
-// finds everything that it can see.
+// TestDoctor checks a real cluster, once with the gateway's rights and once with an administrator's. The check changes
+// nothing, and finds everything that these rights allow it to see.
 func TestDoctor(t *testing.T) {
 	e := newEngine(t)
 	image := devenv.StorageJobImage(t)

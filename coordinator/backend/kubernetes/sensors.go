@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// list returns the cached objects of those workspaces, or of all workspaces if ids is empty.
+// list returns the cached objects of the workspaces in ids, or of all workspaces if ids is empty.
 func list[T object.Object](ctx context.Context, k interface {
 	List(ctx context.Context, ids ...workspace.ID) ([]T, error)
 }, doing string, ids []workspace.ID) ([]T, error) {
@@ -65,13 +65,13 @@ func (b *Backend) Outdated(ctx context.Context, s backend.StartSpec) bool {
 	})
 }
 
-// differs reports whether the Pod was released, has never begun to run, and was created from another spec.
+// differs reports whether the Pod was created from another spec than want, and was released but has never begun to run.
 func differs(p, want *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]
 }
 
 // outdated reports whether the Pod has never begun to run and was created from settings other than the current ones.
-// Those settings may be what blocks the Pod, and corrected settings do not reach it.
+// The earlier settings may be what blocks the Pod, and a change of the settings does not reach an existing Pod.
 func (b *Backend) outdated(p *corev1.Pod) bool {
 	return status.NeverRan(p) && p.Annotations[spec.AnnotationSettings] != b.settings
 }
@@ -96,8 +96,8 @@ func (b *Backend) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 	return found, nil
 }
 
-// answered reports whether err concerns one object alone: the cluster did answer, even if a node did not. Only the
-// state of that object is unknown (SPEC 2).
+// answered reports whether err concerns only one object. The cluster has then answered, even if a node has not. Only
+// the state of that object is unknown (SPEC 2).
 func answered(ctx context.Context, err error) bool {
 	var status apierrors.APIStatus
 	return ctx.Err() == nil && !errors.Is(err, context.Canceled) &&

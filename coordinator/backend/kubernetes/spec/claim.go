@@ -33,9 +33,10 @@ func Claim(o Options, s backend.VolumeSpec) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// Grow returns the merge patch (application/merge-patch+json) that enlarges a home to the configured size. It returns
-// nil if the home is large enough, or cannot grow because it is not bound yet. The patch names the claim's incarnation
-// and version, so that it changes nothing else. A storage class whose volumes cannot grow refuses it.
+// Grow returns the merge patch (application/merge-patch+json) that enlarges a home to the configured size. Grow returns
+// nil if the home is large enough, or if it cannot grow because it is not bound yet. The patch names the claim's
+// incarnation and version, so that it fails if the claim was replaced or changed. A storage class whose volumes cannot
+// grow refuses it.
 func Grow(o Options, c *corev1.PersistentVolumeClaim) []byte {
 	want := inBytes(o.withDefaults().HomeBytes)
 	if c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound ||

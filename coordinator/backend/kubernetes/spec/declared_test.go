@@ -27,8 +27,8 @@ func mountAt(t *testing.T, p *corev1.Pod, path string) (m corev1.VolumeMount, v 
 	return m, v
 }
 
-// TestSharedMemory: its size is half of the workspace's memory limit, or unlimited if the workspace has none. A
-// template may set another size.
+// TestSharedMemory: the size of the shared memory is half of the workspace's memory limit. If the workspace has no
+// limit, neither has its shared memory. A template may set another size.
 func TestSharedMemory(t *testing.T) {
 	for memory, want := range map[int64]string{2 << 30: "1Gi", 512 << 20: "256Mi", 0: ""} {
 		o := plain()
@@ -51,8 +51,8 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestStopGrace: a workspace ends with the grace period of the settings, in whole seconds and never 0, or with that of
-// the template. A deletion behind this program's back, such as the drain of a node, gives it the same time.
+// TestStopGrace: a workspace ends with the grace period of the template, or otherwise of the settings, in whole seconds
+// and never 0. If another program deletes its Pod, as in the drain of a node, it has the same time to end.
 func TestStopGrace(t *testing.T) {
 	for grace, want := range map[time.Duration]int64{0: 1, time.Millisecond: 1, time.Second: 1, 1001 * time.Millisecond: 2, 3 * time.Second: 3, time.Minute: 60} {
 		o := plain()
@@ -100,7 +100,8 @@ func TestFolderOfTheHome(t *testing.T) {
 	}
 }
 
-// TestTheImagesUserIsNotAsked: whichever user the image names, the Pod sets its user and the group of its home.
+// TestTheImagesUserIsNotAsked: whichever user the image names, the Pod sets the user of its processes and the group of
+// its home.
 func TestTheImagesUserIsNotAsked(t *testing.T) {
 	p := pod(t, plain(), start())
 	c, s := p.Spec.Containers[0], p.Spec.SecurityContext

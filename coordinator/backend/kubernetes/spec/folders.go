@@ -20,8 +20,8 @@ type Folders struct {
 	Paths []string `json:"paths"`
 }
 
-// MaxFolders is the most folders that a home mounts at their own places, and maxFolder bounds the path of one, in
-// bytes. The paths come from programs in the workspace.
+// MaxFolders is how many folders of a home are mounted at their own places at most. maxFolder bounds the path of each,
+// in bytes. The paths come from programs in the workspace.
 const (
 	MaxFolders = 10
 	maxFolder  = 512
@@ -30,9 +30,10 @@ const (
 // foldersContainer is the name of the container that creates the folders.
 const foldersContainer = "codehub-folders"
 
-// foldersScript creates the folders named by its arguments, below the folder that it runs in, for its user. Before the
-// folders were known, the runtime created them as root, together with their parents. The script moves aside those that
-// contain nothing but folders, and removes empty ones. It needs sh, mkdir, rmdir, find and mv.
+// foldersScript creates the folders named by its arguments, below the folder in which it runs. They belong to the user
+// that runs it. Before the program knew the folders, the runtime created them as root, together with their parents. The
+// script removes such a folder if it is empty, and moves it aside if it contains only folders. It needs sh, mkdir,
+// rmdir, find and mv.
 const foldersScript = `for folder do
 	at= rest=$folder/
 	while [ -n "$rest" ]; do
@@ -106,7 +107,8 @@ func MountFolders(p *corev1.Pod, paths []string) {
 		Resources:                *c.Resources.DeepCopy(),
 		SecurityContext:          c.SecurityContext.DeepCopy(),
 		TerminationMessagePolicy: c.TerminationMessagePolicy,
-		// It is not mounted at the home's own place, where the runtime mounts the volumes.
+		// That container does not mount the volume at [Home], because below that path the runtime mounts the image's
+		// declared volumes.
 		VolumeMounts: []corev1.VolumeMount{{Name: volumeHome, MountPath: Data, SubPath: Folder}},
 	})
 }

@@ -22,8 +22,8 @@ func claimOf(note string) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// TestFoldersOf: the annotation of a claim comes from a program: only folders of the home count, and only for that
-// image.
+// TestFoldersOf: a program in the workspace determines the annotation of a claim. Therefore only folders of the home
+// count, and only for the image that the annotation names.
 func TestFoldersOf(t *testing.T) {
 	var many []string
 	for _, c := range "abcdefghijklmnop" {
@@ -85,7 +85,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestTheFoldersAreMade runs the script on this machine, in the shells of common images, as a user other than root.
+// TestTheFoldersAreMade runs the script on this machine, with the shells of common images, as a user other than root.
 func TestTheFoldersAreMade(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make folders for another user")

@@ -74,8 +74,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsUser: new(root), RunAsGroup: new(root),
-			// As in the workspace's Pod. Whichever of the two Pods uses an empty volume first gives the volume to the
-			// group, and that happens only once.
+			// As in the workspace's Pod. The first Pod that uses an empty volume, be it the workspace's or the job's,
+			// gives the volume to the group. That happens only once.
 			FSGroup: &o.Group, FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
@@ -103,8 +103,8 @@ func jobPod(o Options, s backend.JobSpec) corev1.PodSpec {
 	return pod
 }
 
-// addGrant mounts the grant where the job looks for it. It can be read only by root and by the Pod's group, to which
-// the kubelet gives it. The job, which is root, is alone in the Pod.
+// addGrant mounts the grant where the job looks for it. Only root and the Pod's group can read it: the kubelet makes
+// that group its owner. The job, which is root, is alone in the Pod.
 func addGrant(p *corev1.PodSpec, secret string) {
 	p.Volumes = append(p.Volumes, corev1.Volume{Name: volumeGrant, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: new(int32(0o400))},
@@ -121,8 +121,8 @@ func jobLabels(o Options, s backend.JobSpec) map[string]string {
 	})
 }
 
-// Grant returns the Secret with the job's grant. It belongs to the Job, which must exist, and is removed with it. It
-// MUST NOT be logged.
+// Grant returns the Secret with the job's grant. The Secret belongs to the Job, which must exist, and the cluster
+// removes it with the Job. It MUST NOT be logged.
 func Grant(o Options, s backend.JobSpec, owner *batchv1.Job) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

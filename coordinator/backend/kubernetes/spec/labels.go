@@ -29,7 +29,7 @@ const (
 	LabelJob = "codehub.dev/job"
 )
 
-// Annotations are for values that are not valid in a label, or that select nothing.
+// Annotations hold values that are not valid in a label, or by which nothing is selected.
 const (
 	// AnnotationTerm is the term of the leader that created the object. Nothing depends on it.
 	AnnotationTerm = "codehub.dev/term"
@@ -41,14 +41,14 @@ const (
 	AnnotationSpec = "codehub.dev/spec"
 	// AnnotationSettings is a hash of the settings of a Pod or Job, see [Settings].
 	AnnotationSettings = "codehub.dev/settings"
-	// AnnotationNode is, on a home, the node on which a workspace last used it.
+	// AnnotationNode is on a home. It names the node on which the workspace last used the home.
 	AnnotationNode = "codehub.dev/node"
 	// AnnotationBusy is the command that exits with 0 in the workspace while the workspace is busy.
 	AnnotationBusy = "codehub.dev/busy-command"
 	// AnnotationUnseen is on a workspace's Pod until its image's mounts inside the home are known (SPEC 7). Its value
 	// is the image, as the settings name it. Pods of earlier releases lack it.
 	AnnotationUnseen = "codehub.dev/unseen-image"
-	// AnnotationFolders is, on a home, the folders at which an image declares volumes: [Folders], as JSON.
+	// AnnotationFolders is on a home. It lists the folders at which an image declares volumes: [Folders], as JSON.
 	AnnotationFolders = "codehub.dev/folders"
 )
 
@@ -96,8 +96,8 @@ func owned(labels map[string]string, owner string) map[string]string {
 	return labels
 }
 
-// Owns reports whether have are the labels of the workspace's object of that kind. Only such an object may be used,
-// changed or removed; its name alone proves nothing (SPEC 12.8).
+// Owns reports whether an object with the labels have is the workspace's object of that kind. Only such an object may
+// be used, changed or removed; its name alone proves nothing (SPEC 12.8).
 func Owns(have map[string]string, installation string, id workspace.ID, kind string) bool {
 	for k, v := range Labels(installation, id, kind) {
 		if have[k] != v {

@@ -28,7 +28,7 @@ var (
 	mapped4     = netip.MustParsePrefix("::ffff:0:0/96")
 )
 
-// nodeCache is the address on which a node's cache of the cluster's name servers listens.
+// nodeCache is the address at which the DNS cache on a node listens.
 var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 
 // JobPolicy is the suffix of the name of the storage jobs' policy.
@@ -56,7 +56,7 @@ func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 
 // closed returns a policy for the Pods of that kind that admits nothing.
 func closed(o Options, kind, name string) *networkingv1.NetworkPolicy {
-	// Hashed, because an installation's name may contain characters that an object's name may not.
+	// The name is hashed, because an installation's name may contain characters that an object's name must not contain.
 	sum := sha256.Sum256([]byte(o.Installation))
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
@@ -98,8 +98,8 @@ func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	}
 }
 
-// opened returns what workspaces can reach besides name servers: what the settings allow, and the internet, which is
-// everything that is neither private nor denied by the settings.
+// opened returns what workspaces can reach besides name servers. These are the addresses that the settings allow, and
+// the internet: all addresses that are neither private nor denied by the settings.
 func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 	lists, _ := o.Egress.Lists()
 	var rules []networkingv1.NetworkPolicyEgressRule
@@ -110,9 +110,9 @@ func opened(o Options) []networkingv1.NetworkPolicyEgressRule {
 }
 
 // store allows the object store. For an address, it allows that address. For a name, it allows the private addresses
-// that the name has now. For the name of a cluster's service, it allows the service's Pods at any port, because rules
-// see the Pods and not the service, and the service's other endpoints. The public addresses behind a name change while
-// jobs run, so for these it allows the port on the whole internet.
+// that the name has now. For the name of a service in the cluster, it allows the service's Pods at any port, because
+// rules see the Pods and not the service. It also allows the service's other endpoints. The public addresses of a name
+// may change while jobs run; if the name has any, it allows the port on the whole internet.
 func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	host, port := o.storeAt()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -141,8 +141,8 @@ func store(o Options) []networkingv1.NetworkPolicyEgressRule {
 	return rules
 }
 
-// StoreService returns the service of the cluster in [Options.Store], and its namespace, empty for that of the jobs. ok
-// is false if the store is no service, or if the rules do not need it.
+// StoreService returns the name and the namespace of the cluster's service that [Options.Store] names. An empty
+// namespace means that of the jobs. ok is false if the store is not a service, or if the rules do not need it.
 func (o Options) StoreService() (name, namespace string, ok bool) {
 	if _, ok = o.storeService(); !ok || !o.Egress.Active() {
 		return "", "", false
@@ -170,8 +170,8 @@ func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	return all
 }
 
-// StoreName returns the name in [Options.Store] whose addresses the rules need in [Options.StoreAddresses], or "" if
-// they need none.
+// StoreName returns the host name in [Options.Store] if the rules need its addresses, in [Options.StoreAddresses].
+// Otherwise it returns "".
 func (o Options) StoreName() string {
 	host, _ := o.storeAt()
 	_, err := netip.ParseAddr(host)
@@ -214,7 +214,8 @@ func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	return networkingv1.NetworkPolicyPeer{}, false
 }
 
-// internet allows everything that is neither private nor in deny, on all ports, or only on these.
+// internet allows all addresses that are neither private nor in deny: at the given ports, or at all ports if none is
+// given.
 func internet(deny []netip.Prefix, ports ...networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyEgressRule {
 	r := networkingv1.NetworkPolicyEgressRule{Ports: ports}
 	for _, all := range []netip.Prefix{everywhere4, everywhere6} {

@@ -12,8 +12,8 @@ import (
 // Defaults of [Options].
 const (
 	DefaultPort = 8080
-	// DefaultJobImage has the tag of this release. Nodes keep the image that they once pulled under a name, so with a
-	// floating tag they would run different images.
+	// DefaultJobImage has the tag of this release. A node keeps the image that it once pulled under a name. With a
+	// floating tag, the nodes would therefore run different images.
 	DefaultJobImage = contract.DefaultImage
 	// DefaultMemoryRequest, DefaultHome, DefaultJobMemory and DefaultJobScratch are in bytes, DefaultCPURequest is in
 	// billionths of a processor. A job itself takes at most 128 MiB; the page cache counts as well. Its scratch folder
@@ -66,8 +66,8 @@ type Options struct {
 	// merge patch. The workspace's container has the name [Container].
 	PodTemplate string
 
-	// HomeBytes is the size of a home. If it grows, existing homes grow, too; if it shrinks, only new homes are
-	// smaller. The default is [DefaultHome].
+	// HomeBytes is the size of a home. If the setting is raised, existing homes grow, too. If it is lowered, only new
+	// homes are smaller. The default is [DefaultHome].
 	HomeBytes int64
 	// StorageClass is the class of the homes; empty means the cluster's default. AccessMode is ReadWriteOnce or
 	// ReadWriteOncePod. The default is [DefaultAccessMode].
@@ -83,15 +83,15 @@ type Options struct {
 	JobMemoryBytes, JobNanoCPUs, JobScratchBytes int64
 
 	// GatewayPods are the labels, as name=value, of the gateway's Pods, and GatewayNamespace is their namespace; empty
-	// means that of the workspaces. The defaults are [DefaultGatewayPods], and for a backend the namespace of its own
-	// Pod.
+	// means that of the workspaces. The default labels are [DefaultGatewayPods]. A backend's default namespace is that
+	// of its own Pod.
 	GatewayPods, GatewayNamespace string
 	// DNSNamespace is the namespace of the cluster's name servers. The default is [DefaultDNSNamespace].
 	DNSNamespace string
 	// Egress defines what workspaces can reach besides the internet, and from where a gateway outside the cluster
 	// reaches them.
 	Egress egress.Options
-	// Store is the URL of the object store as jobs reach it; empty for Amazon's.
+	// Store is the URL under which jobs reach the object store; empty means Amazon's.
 	Store string
 	// StoreAddresses are the current addresses of the name in Store, [Options.StoreName].
 	StoreAddresses []netip.Addr `json:"-"`

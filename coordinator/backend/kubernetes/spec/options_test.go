@@ -54,7 +54,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestPodTemplateRefuses: a template may not touch what keeps files and users apart. The error names the field.
+// TestPodTemplateRefuses: a template must not change the fields that protect files and separate users. The error names
+// the field.
 func TestPodTemplateRefuses(t *testing.T) {
 	for template, want := range map[string]string{
 		"metadata: {name: x}":           "metadata.name",

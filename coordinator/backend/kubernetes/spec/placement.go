@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Settings returns a hash of everything that Pods and Jobs take from the options. A Pod without a node and with another
-// hash may wait for something that the options no longer ask for.
+// Settings returns a hash of everything that Pods and Jobs take from the options. A Pod that has another hash and waits
+// for a node may wait for something that the current options no longer require.
 func Settings(o Options) string {
 	o = o.withDefaults()
 	p, err := templated(o)
@@ -34,9 +34,10 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// placed lets a job's Pod run only where the workspace's can. The first Pod that uses a new claim chooses the zone of
-// its volume, and that Pod is a restore. It requests at least what the workspace requests, so that there is room for
-// the workspace, too. It gets the host names that the template adds, because the object store may use one of them.
+// placed lets a job's Pod run only where the workspace's Pod can run. A restore is the first to use a new claim, so its
+// Pod chooses the zone of the volume. The job's Pod requests at least what the workspace requests, so that its node has
+// room for the workspace, too. It also gets the host names that the template adds, because the object store may use one
+// of them.
 func placed(o Options, p *corev1.PodSpec) {
 	ws, err := templated(o)
 	if err != nil {

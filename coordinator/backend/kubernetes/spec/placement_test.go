@@ -19,7 +19,8 @@ func placement(p corev1.PodSpec) []any {
 	return []any{p.NodeSelector, p.Tolerations, p.Affinity, p.PriorityClassName, p.RuntimeClassName, p.SchedulerName}
 }
 
-// TestJobsKnowTheNamesOfWorkspaces: the object store may have a name that only the Pod template defines.
+// TestJobsKnowTheNamesOfWorkspaces: jobs get the host names of the Pod template, because the object store's name may be
+// one of them.
 func TestJobsKnowTheNamesOfWorkspaces(t *testing.T) {
 	o := spec.Options{Installation: "i", Image: "x", PodTemplate: `{"spec": {"dnsPolicy": "Default", "hostAliases": [{"ip": "10.0.0.5", "hostnames": ["s3.example.com"]}]}}`}
 	for _, kind := range []workspace.JobKind{workspace.JobArchive, workspace.JobRestore} {
@@ -33,7 +34,8 @@ func TestJobsKnowTheNamesOfWorkspaces(t *testing.T) {
 	}
 }
 
-// TestJobsGoWhereWorkspacesGo: a restore is the first to use a new claim, and chooses its zone.
+// TestJobsGoWhereWorkspacesGo: a job runs only where its workspace can run, because a restore is the first to use a new
+// claim and so chooses its zone.
 func TestJobsGoWhereWorkspacesGo(t *testing.T) {
 	const template = `
 spec:
@@ -91,7 +93,7 @@ func TestJobsPreferTheNodeOfTheirHome(t *testing.T) {
 	}
 }
 
-// TestSettings: only changes that shape a Pod or a Job change their hash.
+// TestSettings: the hash changes only with settings that affect a Pod or a Job.
 func TestSettings(t *testing.T) {
 	of := func(change func(*spec.Options)) string {
 		o := plain()

@@ -103,7 +103,7 @@ func Pod(o Options, s backend.StartSpec) (*corev1.Pod, error) {
 	if err := stamp(p); err != nil {
 		return nil, err
 	}
-	// Not part of the hash: the term, the owner, and whether the Pod needs a look.
+	// These are not part of the hash: the term, the owner, and whether the program must look into the container.
 	p.Annotations[AnnotationTerm], p.Annotations[AnnotationUnseen] = s.Term, c.Image
 	p.Labels = owned(p.Labels, s.Owner)
 	return p, nil
@@ -172,8 +172,8 @@ func common(o Options, p *corev1.PodSpec) {
 	}
 }
 
-// stay keeps a Pod on a node that has stopped reporting. Users may still be working there, and only a container that
-// has ended is replaced (SPEC 3). By default the cluster would end it after five minutes.
+// stay keeps a Pod on a node that has stopped reporting. Users may still be working in the container, and only a
+// container that has ended is replaced (SPEC 3). By default the cluster would end it after five minutes.
 func stay() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -210,7 +210,7 @@ func workspaceContainer(p *corev1.Pod) *corev1.Container {
 	return nil
 }
 
-// environment parses NAME=value. If a name has several values, the last one counts, as it does in an engine.
+// environment parses NAME=value. If a name has several values, the last one counts, as it does in Docker.
 func environment(entries []string) ([]corev1.EnvVar, error) {
 	var all []corev1.EnvVar
 	for i, entry := range entries {
@@ -249,7 +249,7 @@ func escaped(texts []string) []string {
 	return all
 }
 
-// withPort adds the application's port, for users who look at the Pod.
+// withPort adds the application's port to the container, only for people who inspect the Pod.
 func withPort(to []corev1.ContainerPort, port int) []corev1.ContainerPort {
 	for _, p := range to {
 		if int(p.ContainerPort) == port {
@@ -259,8 +259,8 @@ func withPort(to []corev1.ContainerPort, port int) []corev1.ContainerPort {
 	return append(to, corev1.ContainerPort{ContainerPort: int32(port), Protocol: corev1.ProtocolTCP})
 }
 
-// stamp adds a hash that identifies the spec, so that another process's Pod from the same spec is recognised. After an
-// upgrade or a change of settings the hash differs.
+// stamp adds a hash of the spec. By the hash, a process recognises a Pod that another process created from the same
+// spec. After an upgrade or a change of settings the hash may differ.
 func stamp(p *corev1.Pod) error {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -12,7 +12,8 @@ func processors(nano int64) resource.Quantity {
 	return *resource.NewMilliQuantity((nano+999_999)/1_000_000, resource.DecimalSI)
 }
 
-// resources returns the limits, where 0 means none, and the requests, which are not above the limits.
+// resources returns the limits and the requests of a container. A limit of 0 means none, and a request is never above
+// its limit.
 func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests corev1.ResourceList) {
 	limits, requests = corev1.ResourceList{}, corev1.ResourceList{}
 	if memory > 0 {
@@ -28,7 +29,7 @@ func resources(memory, memoryRequest, cpus, cpusRequest int64) (limits, requests
 	return limits, requests
 }
 
-// LimitCPU gives the container of a storage job's Pod that limit of processors, and lowers its request to the limit.
+// LimitCPU gives the container of a storage job's Pod that CPU limit, and lowers its request to the limit if necessary.
 func LimitCPU(p *corev1.PodSpec, limit resource.Quantity) {
 	r := &p.Containers[0].Resources
 	r.Limits[corev1.ResourceCPU] = limit

@@ -33,7 +33,7 @@ func TestGitURL(t *testing.T) {
 	}
 }
 
-// TestHash: another process recognises the Pod that it would have created itself, and no other.
+// TestHash: a process recognises by the hash a Pod that it would have created in the same way, and no other.
 func TestHash(t *testing.T) {
 	hash := func(o spec.Options, s backend.StartSpec) string { return pod(t, o, s).Annotations[spec.AnnotationSpec] }
 	want := hash(plain(), start())
@@ -183,7 +183,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestWhatStandsBehindAService: endpoints of a cluster's service that are not Pods are allowed, too, and can be read
+// TestWhatStandsBehindAService: the policy also allows endpoints of a service that are not Pods, and they can be read
 // back from the policy.
 func TestWhatStandsBehindAService(t *testing.T) {
 	for store, want := range map[string][2]string{
@@ -213,7 +213,7 @@ func TestWhatStandsBehindAService(t *testing.T) {
 	}
 }
 
-// TestDenyAll: an operator who closes the internet gets no rule that allows everything.
+// TestDenyAll: if an operator denies the whole internet, no rule allows everything.
 func TestDenyAll(t *testing.T) {
 	o := plain()
 	for deny, want := range map[string]string{"0.0.0.0/0": "::/0", "0.0.0.0/0 ::/0": ""} {

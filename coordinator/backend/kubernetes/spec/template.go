@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// templated returns the common part of all workspaces' Pods: ours, with the Pod template merged into it. The error
-// names a field that the template must not set.
+// templated returns the common part of all workspaces' Pods: the result of [base], with the Pod template merged into
+// it. The error names a field that the template must not set.
 func templated(o Options) (*corev1.Pod, error) {
 	ours := base(o)
 	if strings.TrimSpace(o.PodTemplate) == "" {
@@ -65,8 +65,8 @@ func endsInTime(p *corev1.Pod) error {
 	return nil
 }
 
-// taken returns an error for each field of the template that the operator must not set: those that define a Pod's owner
-// and its programs, and those that keep two users of one volume apart.
+// taken returns an error for each field of the template that the operator must not set. These fields define a Pod's
+// owner and its programs, or prevent two Pods from using one volume at the same time.
 func taken(ours, p *corev1.Pod) error {
 	var errs []error
 	keep := func(field string, ours, its any) {

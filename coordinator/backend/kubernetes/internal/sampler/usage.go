@@ -14,12 +14,13 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// usageMark is in the command line of a count, so that a look does not mistake the count for work.
+// usageMark is in the command line of the command that counts a home, so that a look does not mistake that command for
+// work.
 const usageMark = "codehub-usage"
 
 // usageScript prints the total size of the home's regular files in bytes, the number of files and folders, and whether
-// the count is complete. It stops after the given number of seconds, and skips files and folders that the workspace's
-// user may not read. It needs sh, nice, timeout, find, stat and awk. A file with several names counts once.
+// the count is complete. The script stops after the given number of seconds. It skips files and folders that the
+// workspace's user may not read. It needs sh, nice, timeout, find, stat and awk. A file with several names counts once.
 // [fmt.Sprintf] inserts the folder and the seconds.
 const usageScript = `: ` + usageMark + `
 cd %s || exit 1

@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// over reports whether the Pod or its container of that name has ended. Another container of the Pod may still use the
-// volume: see [InUse].
+// over reports whether the Pod, or its container of that name, has ended. Another container of the Pod may still use
+// the volume: see [InUse].
 func over(p *corev1.Pod, name string) bool {
 	if terminal(p) && !InUse(p) {
 		return true
@@ -52,8 +52,8 @@ func end(p *corev1.Pod, name string) (code int, cause string) {
 	return int(state.ExitCode), cause
 }
 
-// ended returns the end that counts for the Pod: that of the container of that name. If that container has not ended,
-// the end of a failed one counts, such as an init container from the template.
+// ended returns the end that counts for the Pod: the end of the container of that name. If that container has not
+// ended, it is the end of a container that failed, such as an init container from the template.
 func ended(p *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		return c.State.Terminated
@@ -117,8 +117,8 @@ func disrupted(p *corev1.Pod, name string) bool {
 	return !state.FinishedAt.Time.Before(asked.Add(-deletionSlack))
 }
 
-// deletionSlack is how much later than requested a Pod may appear to be deleted: times are in whole seconds, and at the
-// end the grace period of the deletion (one second for ours) is replaced by 0.
+// deletionSlack is how much later than requested a Pod may appear to be deleted. Times are in whole seconds. When the
+// deletion ends, the cluster also replaces the grace period (one second for our deletions) by 0.
 const deletionSlack = 2 * time.Second
 
 // maxText bounds quoted messages of the cluster, in bytes.

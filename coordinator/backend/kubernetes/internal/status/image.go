@@ -11,7 +11,7 @@ import (
 
 // image returns why the image of the container cannot be pulled, or nil if the container waits for something else. A
 // first refusal may be the registry's mistake. If the registry refuses again after the node has waited and retried, the
-// attempt ends.
+// attempt to start the workspace fails.
 func image(p *corev1.Pod, container, reason, message string) *workspace.Pending {
 	ref, node := imageOf(p, container), p.Spec.NodeName
 	w := &workspace.Pending{Reason: workspace.WaitPullingImage}

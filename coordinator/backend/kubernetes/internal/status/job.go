@@ -13,9 +13,9 @@ import (
 )
 
 // Job returns the state of a storage job from its Job and Pods, without its output. The state is empty for a Job that
-// never began; such a Job must not be reported but started again. If the job has ended, ended is the Pod whose log has
-// the result. Until the caller has read the result (see [End]), the state is Running. ended is nil while the job runs,
-// and if the job has failed and will never have a result.
+// never began: the caller must not report such a Job, but start it again. If the job has ended, ended is the Pod whose
+// log has the result, and the state is still Running: the caller then reads the result (see [End]). ended is nil while
+// the job runs. It is also nil if the job has failed and will never have a result.
 func Job(j *batchv1.Job, pods []*corev1.Pod) (job workspace.Job, ended *corev1.Pod) {
 	job = workspace.Job{Kind: workspace.JobKind(j.Labels[spec.LabelJob]), OpID: j.Labels[spec.LabelOp]}
 	p := newest(pods)
@@ -104,7 +104,7 @@ func failed(job workspace.Job, message string) workspace.Job {
 	return job
 }
 
-// lostBy returns the state of a job that something else ended, or whose result was removed.
+// lostBy returns the state of a job that was ended from outside, or whose result was removed.
 func lostBy(job workspace.Job, message string) workspace.Job {
 	job = failed(job, message)
 	job.Disrupted = true

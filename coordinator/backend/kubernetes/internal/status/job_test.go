@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// jobDisrupts are the cases of the next test in which something else ended the job, or removed its result. The job is
-// then repeated, and this does not count as a failure.
+// jobDisrupts are the cases of TestJob in which the job was ended from outside, or its result was removed. If the value
+// is true, the controller repeats the job and does not count a failure.
 var jobDisrupts = map[string]bool{
 	"its Pod was removed": true, "its result is gone": true, "its node forgot it": true, "its node is removed, and was back": true,
 	"refused by its node": true, "its Pod was deleted by force": true, "evicted": false, "too long": false, "no such program": false,
@@ -29,7 +29,7 @@ var jobDisrupts = map[string]bool{
 	"a container before it failed": true, "its Job failed, and its Pod never ran": true, "its Pod's time was over": true,
 }
 
-// TestJob: the states of a Job and its Pod, recorded from real ones.
+// TestJob checks the state of a storage job for Jobs and Pods that were recorded on a real cluster.
 func TestJob(t *testing.T) {
 	type want struct {
 		state   workspace.JobState
@@ -157,7 +157,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestAJobRunsWhileAnyPodOfItDoes: of several Pods, the one that still uses the volume counts.
+// TestAJobRunsWhileAnyPodOfItDoes: if a job has several Pods, the Pod that still uses the volume determines the job's
+// state.
 func TestAJobRunsWhileAnyPodOfItDoes(t *testing.T) {
 	o := real(t)
 	old, newer := o.Pods["job-running"], o.Pods["job-failed"]
@@ -181,7 +182,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestVolume: a claim is present or unknown: it never counts as gone while it exists.
+// TestVolume: a claim that exists is reported as present or as unknown, and never as gone.
 func TestVolume(t *testing.T) {
 	for name, want := range map[string]string{
 		"exit-0": "", "gated": "", // bound, and waiting for its first Pod

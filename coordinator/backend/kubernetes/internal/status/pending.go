@@ -89,7 +89,7 @@ func waitingContainer(p *corev1.Pod) *corev1.ContainerStatus {
 	return found
 }
 
-// preparation are the reasons of a container whose turn has not come yet.
+// preparation are the reasons that a container gives for waiting while its turn has not come yet.
 var preparation = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
 
 // starting returns why the container c of a Pod on a node does not run yet.

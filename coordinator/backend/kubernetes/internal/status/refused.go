@@ -10,8 +10,8 @@ import (
 )
 
 // Refused returns why the cluster refused to create an object, from the request's error. It returns nil for an unknown
-// reason. If a Job's Pod is refused, only events show the reason; creating the same Pod with dryRun=All fails for the
-// same reason.
+// reason. If the cluster refuses a Job's Pod, only events show the reason. However, a request to create the same Pod
+// with dryRun=All fails for the same reason.
 func Refused(err error) *workspace.Pending {
 	if !apierrors.IsForbidden(err) {
 		return nil
@@ -34,12 +34,12 @@ func Refused(err error) *workspace.Pending {
 	return nil
 }
 
-// someCPU is the CPU limit of a Pod that must have one, whatever its value.
+// someCPU is the CPU limit for a Pod that must have one if the cluster accepts any value.
 var someCPU = resource.MustParse("1")
 
-// LimitOfCPU returns a CPU limit with which the cluster may accept a storage job's Pod that it has refused with err. It
-// is used if the settings have no such limit. has is the refused Pod's limit, or zero if it has none. LimitOfCPU
-// returns zero if another limit does not help.
+// LimitOfCPU returns a CPU limit with which the cluster may accept a storage job's Pod that it has refused with err.
+// The limit is used only if the settings have none. has is the limit of the refused Pod, or zero if it had none.
+// LimitOfCPU returns zero if another limit does not help.
 func LimitOfCPU(err error, has resource.Quantity) (limit resource.Quantity) {
 	if !apierrors.IsForbidden(err) {
 		return limit

@@ -28,9 +28,9 @@ func unscheduled(p *corev1.Pod) *workspace.Pending {
 	return &w
 }
 
-// NeverRan reports whether, as far as its node has reported, nothing of the Pod has ever run: the Pod waits for a node,
-// or its node waits for an image, a volume or an object that its template names. It is false for a Pod that is still
-// behind our gate.
+// NeverRan reports whether no container of the Pod has ever run, as far as its node has reported. Such a Pod waits for
+// a node, or its node waits for an image, a volume or an object that the Pod's template names. It is false for a Pod
+// that is still behind our gate.
 func NeverRan(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil || terminal(p) || gated(p) || p.Status.Phase == corev1.PodRunning {
 		return false

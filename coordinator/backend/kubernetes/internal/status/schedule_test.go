@@ -11,7 +11,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheSchedulersMessageIsMadePlain: the messages are those of the scheduler of a cluster with several nodes. The
+// TestTheSchedulersMessageIsMadePlain explains messages that the scheduler of a cluster with several nodes wrote. The
 // explanation names the reason, the shortage and the remedy.
 func TestTheSchedulersMessageIsMadePlain(t *testing.T) {
 	const preempts = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."

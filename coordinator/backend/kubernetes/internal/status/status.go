@@ -1,7 +1,7 @@
-// Package status interprets the state of Kubernetes' objects for a workspace: whether its container runs, is ready or
-// waits, and for what. It also interprets the state of a storage job.
+// Package status interprets the state of a workspace's Kubernetes objects: whether its container runs, whether it is
+// ready, and what it waits for. It also interprets the state of a storage job.
 //
-// It is pure: it takes objects and returns values. It concludes only what an object proves; anything that may pass
+// It is pure: it takes objects and returns values. It concludes only what an object proves. A state that may still pass
 // counts as pending.
 package status
 
@@ -16,7 +16,7 @@ import (
 )
 
 // Container returns the workspace's container from its Pod. A Pod whose [spec.Gate] is still closed does not run and
-// has no times; it must be started.
+// has no times: Start must still release it.
 func Container(p *corev1.Pod) workspace.Container {
 	k := workspace.Container{Volume: mountsHome(p)}
 	if over(p, spec.Container) {
@@ -137,8 +137,8 @@ func lost(p *corev1.Pod) bool {
 		ready.Status == corev1.ConditionFalse && ready.Reason == "" && containers.Status == corev1.ConditionTrue
 }
 
-// times returns when the container of that name started and ended, as far as its node or the cluster has said. A Pod
-// that its node evicted or refused ends without a container's end.
+// times returns when the container of that name started and ended, as far as its node or the cluster has reported. A
+// Pod that its node evicted or refused ends without a container's end.
 func times(p *corev1.Pod, name string) (started, finished time.Time) {
 	if c := main(p, name); c != nil && c.State.Terminated != nil {
 		started, finished = c.State.Terminated.StartedAt.Time, c.State.Terminated.FinishedAt.Time

@@ -35,7 +35,7 @@ func real(t *testing.T) (o objects) {
 	return o
 }
 
-// lose does what the node controller does with the Pods of a node that does not report.
+// lose changes the Pod as the node controller changes the Pods of a node that no longer reports.
 func lose(p *corev1.Pod) {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
@@ -44,7 +44,7 @@ func lose(p *corev1.Pod) {
 	}
 }
 
-// removed does what PodGC does with the Pods of a missing Node object.
+// removed changes the Pod as PodGC changes the Pods of a node whose Node object is missing.
 func removed(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodFailed
 	disrupted(p, "DeletionByPodGC")
@@ -73,7 +73,8 @@ var disrupts = map[string]bool{
 	"deleted by force": true, "deleted when it had ended": false, "evicted": false, "out of memory": false, "exit code 3": false,
 }
 
-// TestContainer: the states of a Pod, recorded from real ones: the state of the container, and what it waits for.
+// TestContainer checks the state of the container, and what it waits for, with Pods that were recorded on a real
+// cluster.
 func TestContainer(t *testing.T) {
 	type want struct {
 		runs    string // "ready", "starting", "unhealthy", "ended" or "not started"
@@ -211,8 +212,8 @@ func mountsFolder(p *corev1.Pod) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: c.VolumeMounts[0].Name, MountPath: "/home/coder/project", SubPath: "home/project"})
 }
 
-// TestAContainerIsLookedInto: a look is taken once the container runs, if this release started it, but not if an
-// earlier release did, while the container starts or ends, or on a lost node.
+// TestAContainerIsLookedInto: the program looks into a container once it runs, if this release started it. It does not
+// look while the container starts or ends, if an earlier release started it, or if its node is lost.
 func TestAContainerIsLookedInto(t *testing.T) {
 	for name, c := range map[string]struct {
 		from   string
@@ -264,7 +265,7 @@ func saying(reason, message string) func(*corev1.Pod) {
 	}
 }
 
-// firstTry is the state before the node has waited and tried again.
+// firstTry gives the Pod the state after the node's first attempt to pull the image, before the second one.
 func firstTry(p *corev1.Pod) {
 	_, cause, _ := strings.Cut(p.Status.ContainerStatuses[0].State.Waiting.Message, "ErrImagePull: ")
 	saying("ErrImagePull", cause)(p)

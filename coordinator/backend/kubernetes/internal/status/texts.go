@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Every text of a cluster that this package recognizes is in this file. The cluster's codes, reasons and conditions do not carry
-// the same information.
+// This file has every text of a cluster that this package recognizes. It needs the texts because the cluster's codes,
+// reasons and conditions do not carry the same information.
 
-// refusals are the problems in the settings or the namespace that make the cluster refuse an object. Those marked waits
-// are limits on resources: the wait ends when an administrator changes the limit or the settings. The others are
-// failures.
+// refusals are the problems in the settings or the namespace that make the cluster refuse an object. Those with waits
+// set are limits on resources: the workspace waits until an administrator changes the limit or the settings. The others
+// are failures.
 var refusals = []struct {
 	says, plain string
 	waits       bool
@@ -56,14 +56,14 @@ var nodeReasons = map[string]string{
 	"node(s) didn't find available persistent volumes to bind": "without a volume that fits the claim",
 }
 
-// elsewhere are the reasons against a node that cannot reach the home volume.
+// elsewhere are the scheduler's reasons to reject a node that cannot reach the home volume.
 var elsewhere = map[string]bool{
 	"node(s) didn't match PersistentVolume's node affinity": true,
 	"node(s) had volume node affinity conflict":             true, // before Kubernetes 1.33
 	"node(s) had no available volume zone":                  true,
 }
 
-// volumeProblems are the scheduler's problems with the claim itself, and what to do.
+// volumeProblems are the problems that the scheduler can have with the claim itself, each with its remedy.
 var volumeProblems = []struct{ says, plain string }{
 	{"bound to non-existent pv", goneVolume},
 	{"bound to non-existent persistentvolume", goneVolume},

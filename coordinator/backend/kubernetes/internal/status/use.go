@@ -32,8 +32,8 @@ import (
 //
 // "its containers" are those that mount a claim, because no other container can write to a home. "terminal" is
 // Succeeded or Failed. A kubelet never reports a terminal phase before all containers have ended, not even for a Pod
-// that was deleted by force and has a finalizer (Kubernetes 1.27 and newer). PodGC may report it earlier. Only these
-// two set a phase.
+// that was deleted by force and has a finalizer (Kubernetes 1.27 and newer). PodGC may report a terminal phase earlier.
+// No other component sets a phase.
 func InUse(p *corev1.Pod) bool {
 	switch {
 	case p.Spec.NodeName == "":
@@ -87,8 +87,9 @@ func anyRuns(p *corev1.Pod) bool {
 	return false
 }
 
-// allEnded reports whether each container that uses a volume has ended permanently. The phase shows that a moment
-// later, or never if the cluster has added a container that keeps running, such as a service mesh's proxy.
+// allEnded reports whether each container that uses a volume has ended permanently. The Pod's phase shows the end only
+// a moment later. If the cluster has added a container that keeps running, such as a service mesh's proxy, the phase
+// never shows it.
 func allEnded(p *corev1.Pod) bool {
 	if p.Spec.RestartPolicy != corev1.RestartPolicyNever || anyRuns(p) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// TestInUse: the table of InUse. A volume is free only once a component that knows reports it.
+// TestInUse: the table of InUse. A volume counts as free only once a component that can know it reports so.
 func TestInUse(t *testing.T) {
 	told := func(grace int64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -33,7 +33,8 @@ func TestInUse(t *testing.T) {
 			}
 		}
 	}
-	// beside adds a container before or beside the workspace's, with or without a mount of the home.
+	// beside adds another container to the Pod, with or without a mount of the home. It is an init container, or one
+	// that runs beside the workspace's.
 	beside := func(init, home bool, restart corev1.ContainerRestartPolicy, state corev1.ContainerState) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			c := corev1.Container{Name: "other"}

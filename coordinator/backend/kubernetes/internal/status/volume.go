@@ -11,8 +11,8 @@ import (
 )
 
 // Volume returns the workspace's volume from the claim of its home. A claim that is not bound yet counts as a volume,
-// because many storage classes create the volume only for the first Pod. A claim that is being deleted, or has lost its
-// volume, counts neither as present nor as gone.
+// because many storage classes create the volume only for the first Pod. A claim that is being deleted, or that has
+// lost its volume, is reported neither as present nor as gone.
 func Volume(c *corev1.PersistentVolumeClaim) workspace.Volume {
 	v := workspace.Volume{OpID: c.Labels[spec.LabelOp], CreatedAt: c.CreationTimestamp.Time}
 	switch {
