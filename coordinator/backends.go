@@ -49,8 +49,7 @@ func (o Options) Engine() docker.Options {
 	d := o.Docker
 	d.Store = o.jobStore()
 	if d.JobNetwork == "" && onLoopback(d.Store) {
-		// In a network namespace of its own, the loopback address is the job itself and
-		// not the store.
+		// A job has a network namespace of its own, in which the loopback address is the job itself and not the store.
 		d.JobNetwork = "host"
 	}
 	return d
@@ -63,7 +62,7 @@ func (o Options) Cluster() kubernetes.Options {
 	return k
 }
 
-// jobStore is the address of the object store as storage jobs reach it.
+// jobStore returns the address under which storage jobs reach the object store.
 func (o Options) jobStore() string { return cmp.Or(o.Archive.JobEndpoint, o.Archive.Endpoint) }
 
 // validateBackend reports everything that is wrong with the container backend.

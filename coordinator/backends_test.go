@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/kubernetes/spec"
 )
 
-// The parts that depend on the backend are those of the installation's one backend.
+// The parts of the coordinator that depend on the backend belong to the one backend of the installation.
 func TestOptionsOfTheBackend(t *testing.T) {
 	onDocker := Options{Docker: docker.Options{Installation: "a", Image: "one", Port: 1}}
 	onKubernetes := Options{Kubernetes: &kubernetes.Options{Spec: spec.Options{Installation: "b", Image: "two", Port: 2}}}

@@ -103,7 +103,7 @@ func (r *race) leaders(shards int) map[string]int {
 	return led
 }
 
-// until looks as often as it can: a wait with pauses would be part of the figure.
+// until checks the condition again and again without a pause, because a pause would be part of the measured time.
 func (r *race) until(what string, condition func() bool) time.Time {
 	r.b.Helper()
 	for deadline := time.Now().Add(wait.Timeout); ; {
@@ -150,7 +150,8 @@ func (r *race) other() workspace.DesiredState {
 	return workspace.DesiredRunning
 }
 
-// bare measures PostgreSQL alone: from the kill of a process that holds a lock until a waiting session has it.
+// bare measures how long PostgreSQL alone takes, from the kill of a process that holds a lock until a waiting session
+// has the lock.
 func (r *race) bare() time.Duration {
 	r.b.Helper()
 	p := startProcess(r.b, "bare", bareEnv+"="+r.options.Database)
@@ -204,8 +205,9 @@ func figure(name string, took []time.Duration) {
 	fmt.Printf("figure %s_p99_ms %.1f ms\n", name, ms(took[(len(took)*99)/100]))
 }
 
-// BenchmarkFailover measures, with real processes, how long there is no leader after the leader is killed or stopped,
-// and next to it how long PostgreSQL alone takes. `make bench-failover` runs it.
+// BenchmarkFailover measures with real processes how long there is no leader after the leader was killed or stopped.
+// For comparison, it also measures how long PostgreSQL alone takes to pass on a lock whose holder was killed. `make
+// bench-failover` runs it.
 func BenchmarkFailover(b *testing.B) {
 	r := newRace(b)
 	leads := r.join(1)
@@ -256,8 +258,8 @@ func BenchmarkFailover(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchmarkMany measures how long shards have no leader when one of several processes
-// that share them is killed.
+// benchmarkMany measures the case in which several processes share the shards: how long shards have no leader after one
+// of these processes was killed.
 func benchmarkMany(r *race) {
 	var all []*process
 	for range membersOfMany {

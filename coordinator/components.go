@@ -73,8 +73,8 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// listen passes the database's notifications on. They are only hints: every recipient also polls, and reads missed
-// changes after each reconnection.
+// listen passes the database's notifications on. Notifications are only hints: every recipient also polls, and after
+// each reconnection it reads the changes that it has missed.
 func (c *Coordinator) listen(ctx context.Context) error {
 	const pause = time.Second
 	connection := outage.New(c.log, zapcore.WarnLevel,
@@ -137,27 +137,28 @@ func (c *Coordinator) run(ctx context.Context, components []component) {
 	}
 }
 
-// leaderComponent is a part of the leader, as far as the coordinator has to know it. It runs during each term for shard
-// 0.
+// leaderComponent is what the coordinator has to know about a component that runs only in the leader. It runs during
+// each term for shard 0.
 type leaderComponent struct {
 	name string
 	// run runs until its context ends.
 	run func(context.Context, leader.Term) error
-	// apply gives the component its part of the settings; nil if it has no settings.
+	// apply passes the component its part of the settings; nil if it has no settings.
 	apply func(Settings)
 	// show adds the component's numbers to the metrics; nil if it has none.
 	show func(*metrics.LeaderState)
-	// problems returns what administrators have to know; nil if there never is anything.
+	// problems returns the problems that administrators have to know; nil if the component never has any.
 	problems func() []string
 }
 
-// everyTerm ignores the term, for components that write nothing under its fence.
+// everyTerm adapts a component that does not need the term, because it writes nothing under the term's fence.
 func everyTerm(run func(context.Context) error) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, _ leader.Term) error { return run(ctx) }
 }
 
-// rounds does one round when a term begins and one at every interval. doing, a gerund, names the rounds in the log. All
-// terms share one loop, so that a fault that outlasts a term is logged once, and so is its end.
+// rounds returns a component that does one round when a term begins, and then one at every interval. doing, a gerund,
+// names the rounds in the log. All terms share one loop, so that a fault that outlasts a term is logged once, and so is
+// its end.
 func (c *Coordinator) rounds(name, doing string, interval time.Duration, round func(context.Context) error) func(context.Context, leader.Term) error {
 	return everyTerm(periodic.New(doing, interval, round, c.log.Named(name)).RunNow)
 }
@@ -192,12 +193,11 @@ func (c *Coordinator) lead(ctx context.Context) error {
 // one finishes its requests. Resign does not wait for the end of the terms.
 func (c *Coordinator) Resign() { c.resign() }
 
-// maxPanics is after how many consecutive panics of one component this process resigns as the leader.
+// maxPanics is the number of consecutive panics of one component after which this process resigns as the leader.
 const maxPanics = 5
 
-// together runs the components until ctx ends or one of them returns, and then cancels
-// the others. It returns when all have returned, with the error of the first one: no
-// component outlives the term.
+// together runs the components until ctx ends or one of them returns, and then cancels the others. It returns once all
+// have returned, so that no component outlives the term. Its error is that of the component that returned first.
 func together(ctx context.Context, log *zap.Logger, components []component) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

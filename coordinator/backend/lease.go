@@ -11,10 +11,10 @@ var ErrLeaseLapsed = errors.New("the leader's lease may have run out")
 
 type leaseKey struct{}
 
-// WithLease returns a context in which an implementation sends no request that changes something once held returns
-// false. An actuator makes several requests, and a process may be suspended between two of them. It may resume after
-// another process has become the leader and a user has worked. The second half of a restore must not happen then (SPEC
-// 12.11).
+// WithLease returns a context for requests to a backend. As soon as held returns false, implementations send no more
+// requests that change something. An actuator makes several requests, and a process may be suspended between two of
+// them. When it resumes, another process may be the leader, and a user may have worked in the workspace. The second
+// half of a restore must not happen then (SPEC 12.11).
 func WithLease(ctx context.Context, held func() bool) context.Context {
 	return context.WithValue(ctx, leaseKey{}, held)
 }
@@ -28,9 +28,9 @@ func CheckLease(ctx context.Context) error {
 	return nil
 }
 
-// Leased returns a transport that sends requests that change something, which are all except GET and HEAD, only while
-// the lease of their context is held. It belongs directly around the connections, so that nothing waits between the
-// check and the request.
+// Leased returns a transport that sends a request that changes something only while the lease of its context is held.
+// All requests except GET and HEAD count as changing something. It must directly wrap the transport that owns the
+// connections, so that nothing waits between the check and the request.
 func Leased(base http.RoundTripper) http.RoundTripper { return leased{base} }
 
 type leased struct{ base http.RoundTripper }

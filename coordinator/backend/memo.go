@@ -49,8 +49,8 @@ func (m *Memo[T]) drop(of workspace.ID, id string) {
 	}
 }
 
-// Retain drops the values of containers that are not in seen, the containers of the latest listing. It looks only at
-// these workspaces, or at all if of is empty.
+// Retain drops the values of containers that are not in seen. seen are the containers of the latest listing, and of are
+// the workspaces that were listed; if of is empty, all workspaces were.
 func (m *Memo[T]) Retain(of []workspace.ID, seen map[string]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

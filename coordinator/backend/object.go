@@ -16,8 +16,8 @@ const (
 	ObjectContainer ObjectKind = "container" // a workspace's container
 	ObjectVolume    ObjectKind = "volume"    // a home volume
 	ObjectJob       ObjectKind = "job"       // the container of a storage job
-	// ObjectScratch is a volume without user data: that of a deleted job, or an empty one that the engine created
-	// instead of a missing home.
+	// ObjectScratch is a volume without user data: either the scratch volume of a deleted job, or an empty volume that
+	// the engine created instead of a missing home.
 	ObjectScratch ObjectKind = "scratch"
 	// ObjectSandbox is a container that keeps a sleeping workspace's network.
 	ObjectSandbox ObjectKind = "sandbox"
@@ -25,8 +25,8 @@ const (
 	ObjectNetwork ObjectKind = "network"
 )
 
-// Object is one object with this installation's labels. [Objects] lists them to find those that no longer belong to a
-// workspace.
+// Object is one object with this installation's labels. [Objects] lists them, so that those that no longer belong to a
+// workspace can be found.
 type Object struct {
 	Kind ObjectKind
 	// Name is the backend's name for the object, for display.
@@ -41,8 +41,8 @@ type Object struct {
 	UID string
 }
 
-// ByOwnClock converts the times of objects from the backend's clock to this process's clock, by the difference between
-// this clock and the time that now returns.
+// ByOwnClock converts the times of objects from the backend's clock to this process's clock. now returns the time of
+// the backend's clock.
 func ByOwnClock(ctx context.Context, objects []Object, now func(context.Context) (time.Time, error)) ([]Object, error) {
 	before := time.Now()
 	theirs, err := now(ctx)

@@ -12,9 +12,9 @@ import (
 )
 
 // unreadLimit is how long the output of an ended job may be unreadable. It is longer than an engine, a node or an API
-// server takes to restart. After unreadGap without any attempt, as in an outage of everything, the time starts anew.
-// readLimit bounds one attempt, and readPause is the pause after an attempt that took so long. So a hanging log does
-// not hold up others.
+// server takes to restart. If nothing was attempted for unreadGap, for example because everything was down, the time
+// starts anew. readLimit bounds one attempt, and readPause is the pause after an attempt that took that long. So a log
+// that hangs does not hold up other logs.
 const (
 	unreadLimit = time.Minute
 	unreadGap   = 2 * unreadLimit
@@ -22,8 +22,8 @@ const (
 	readPause   = 15 * time.Second
 )
 
-// unread is a job whose output cannot be read: since when, the last attempt, whether that attempt timed out, and its
-// error.
+// unread describes a job whose output cannot be read: since when, when it was last tried, whether that attempt timed
+// out, and its error.
 type unread struct {
 	since, last clock.Moment
 	slow        bool
@@ -47,11 +47,11 @@ func (e *AwayError) Error() string { return e.Err.Error() }
 
 func (e *AwayError) Unwrap() error { return e.Err }
 
-// Read returns how a job ended, without its kind and operation. If that is not cached, it calls read, which returns nil
-// if the container was removed in the meantime; gone reports that. While read fails, the job is one that cannot be
-// inspected, and later one whose result is lost. That is not an error of the listing, because others may be readable.
-// It is not cached, because the next attempt may succeed. err is only that of ctx, or an [AwayError], which says
-// nothing about this output.
+// Read returns how a job ended, without its kind and operation. If the outcome is not cached, Read calls read. read
+// returns nil if the container was removed in the meantime, and Read then sets gone. While read fails, Read returns a
+// job that cannot be inspected, and after ReadTimeout a job whose result is lost. A failure of read is not an error of
+// the listing, because other jobs may be readable. It is not cached, because the next attempt may succeed. err is the
+// error of ctx, or an [AwayError], which says nothing about this output.
 func (o *Outcomes) Read(ctx context.Context, of workspace.ID, id string, read func(context.Context) (*JobEnd, error)) (
 	job workspace.Job, gone bool, err error) {
 	if job, ok := o.Get(of, id); ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// reading is the output of one job. While err is set, the output cannot be read: a read fails immediately, or hangs
-// first.
+// reading is the output of one job. While err is set, the output cannot be read: each read fails, immediately or after
+// it has hung.
 type reading struct {
 	o     backend.Outcomes
 	err   error
@@ -52,7 +52,8 @@ func (r *reading) is(t *testing.T, when, want string) {
 	}
 }
 
-// TestOutputIsUnreadable: it is retried for a minute, and then the result is lost. That is not remembered.
+// TestOutputIsUnreadable: reading the output is retried for a minute, and then the job's result counts as lost. That is
+// not remembered.
 func TestOutputIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reading{err: errors.New("the log is damaged")}
@@ -74,7 +75,8 @@ func TestOutputIsUnreadable(t *testing.T) {
 	})
 }
 
-// TestNobodyTriedToRead: after an outage of everything the minute starts anew, and so it does for another job.
+// TestNobodyTriedToRead: after a long time without any attempt, the minute starts anew. Each job has a minute of its
+// own.
 func TestNobodyTriedToRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reading{err: errors.New("the cluster is away")}
@@ -88,8 +90,8 @@ func TestNobodyTriedToRead(t *testing.T) {
 	})
 }
 
-// TestReadingHangs: each reading has a limit, and one that timed out is not repeated immediately. A cancelled caller
-// says nothing about the output, and neither does an unavailable cluster.
+// TestReadingHangs: each reading has a limit, and one that timed out is not repeated immediately. A read that the
+// caller cancelled, or to which the cluster did not answer, says nothing about the output.
 func TestReadingHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, began := reading{hangs: true}, time.Now()

@@ -9,8 +9,8 @@ import (
 )
 
 // reportEvery is the least time between two readings of one job's output. It is less than a second, so that a caller
-// that looks every second gets a new line. reportShare is the least time per existing job, so that many jobs do not
-// keep the engine or cluster busy. reportLimit bounds one reading.
+// that reads once a second gets a new line each time. With many jobs the least time is reportShare multiplied by their
+// number, so that the readings do not keep the engine or cluster busy. reportLimit bounds one reading.
 const (
 	reportEvery = 800 * time.Millisecond
 	reportShare = 10 * time.Millisecond
@@ -26,7 +26,7 @@ type report struct {
 // Reports caches the progress of running jobs, by the ids of their containers.
 type Reports struct{ Memo[report] }
 
-// ReportInterval is the least time between two readings of one job's output while there are that many jobs.
+// ReportInterval returns the least time between two readings of one job's output while there are that many jobs.
 func ReportInterval(jobs int) time.Duration {
 	return max(reportEvery, time.Duration(jobs)*reportShare)
 }

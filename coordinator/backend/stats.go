@@ -9,7 +9,8 @@ type Stats struct {
 	// means no limit.
 	CPU   time.Duration
 	Cores float64
-	// Memory and MemoryLimit are in bytes. Memory does not include what the kernel may drop; a limit of 0 means none.
+	// Memory and MemoryLimit are in bytes. Memory does not include memory that the kernel may reclaim, such as its page
+	// cache. A limit of 0 means none.
 	Memory, MemoryLimit int64
 	Processes           int
 	// Ports are the TCP ports that listen on addresses that others can reach, in ascending order. The workspace itself

@@ -20,7 +20,7 @@ const terminalVariable = "CODEHUB_TERMINAL"
 
 // hangUp does what the kernel does when a terminal hangs up: it signals the process that leads the terminal's session,
 // and those in the foreground. The leader is the process that the engine started: its parent is outside the container.
-// That is not so for programs that tmux or screen started, which keep running.
+// The parents of programs that tmux or screen started are inside the container, so these programs keep running.
 const hangUp = `for file in $(grep -ls "` + terminalVariable + `=$1" /proc/[0-9]*/environ); do
 	pid=${file#/proc/}
 	pid=${pid%/environ}
@@ -41,7 +41,8 @@ func ExecInTerminal(ctx context.Context, e Executor, id workspace.ID, c Command,
 	if c.Terminal.Type != "" {
 		words = append(words, "TERM="+c.Terminal.Type)
 	}
-	// env would take a word with an equals sign for a variable, and one with a minus for its own option.
+	// The program env would mistake a command with an equals sign for a variable, and one that begins with a minus for
+	// its own option.
 	c.Words = append(append(words, "sh", "-c", `exec "$@"`, "sh"), c.Words...)
 	code, err := e.Exec(ctx, id, c, out, io.Discard)
 	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrFrozen) {

@@ -25,8 +25,8 @@ func (d Disk) Used() float64 {
 type Memory struct {
 	// Total and Available are in bytes. Memory that the kernel may drop is available.
 	Total, Available int64
-	// Stalled is the share of the last 10 s in which something waited for memory, from 0 to 1: PSI's "some avg10". It
-	// is 0 if the kernel does not report it.
+	// Stalled is the share of the last 10 s during which at least one program waited for memory, from 0 to 1: PSI's
+	// "some avg10". It is 0 if the kernel does not report it.
 	Stalled float64
 }
 
@@ -38,5 +38,5 @@ func (m Memory) Used() float64 {
 	return 1 - float64(m.Available)/float64(m.Total)
 }
 
-// ErrUnknownDisk means that the homes share no disk, or none whose state is known.
+// ErrUnknownDisk means that the homes do not share a disk, or that the state of their disk is unknown.
 var ErrUnknownDisk = errors.New("this backend does not know how full the disk of the homes is")

@@ -3,9 +3,9 @@
 // A time that is written, or compared with a written one, is the database's (SPEC 12.13). It comes from now() in the
 // statement itself, or from a [Database]. How long ago something happened in this process is measured with a [Moment],
 // which includes the time in which the process could not run, or by the difference of two readings of its monotonic
-// clock. Neither means anything in another process. An engine's times are only compared with each other. After a
-// failover the new server's clock counts, from the next measurement on. The servers of one database should have the
-// same time, because now() in statements immediately follows the new server's clock.
+// clock. Both have a meaning only within the process. An engine's times are only compared with each other. After a
+// failover of PostgreSQL, the new server's clock counts from the next measurement on. In statements, however, now()
+// uses the new server's clock immediately, so the servers of one database should have the same time.
 package clock
 
 import (
@@ -30,9 +30,9 @@ func (m Moment) IsZero() bool { return m.at.IsZero() }
 // Before reports whether m is before other.
 func (m Moment) Before(other Moment) bool { return m.at.Before(other.at) }
 
-// Elapsed returns how long ago m was, by the clock that shows the longest time. The monotonic clock stands still while
-// the machine is suspended, and the wall clock may be set back. A paused virtual machine learns about its pause only
-// from the wall clock.
+// Elapsed returns how long ago m was: the longest time that any clock shows. The monotonic clock stands still while the
+// machine is suspended, and the wall clock may be set back. A paused virtual machine learns about its pause only from
+// the wall clock.
 func (m Moment) Elapsed() time.Duration {
 	now := Now()
 	return max(now.at.Sub(m.at), now.at.Round(0).Sub(m.at.Round(0)), now.boot-m.boot)
@@ -47,8 +47,8 @@ func (m Moment) steady() time.Duration {
 func (m Moment) since(other Moment) time.Duration { return max(m.at.Sub(other.at), m.boot-other.boot) }
 
 // Steady returns a clock that begins with the wall clock's time and is never set: its readings are useful only for
-// differences. They do not include the pauses of a virtual machine. They include a suspension of the machine, but may
-// do so only 10 ms after its end.
+// differences. They do not include the pauses of a virtual machine. They include the time during which the machine was
+// suspended, but may show it up to 10 ms late.
 func Steady() func() time.Time {
 	began := Now()
 	var last atomic.Pointer[Moment]
@@ -65,6 +65,6 @@ func Steady() func() time.Time {
 	}
 }
 
-// steadyStep is how long the monotonic clock may continue from one reading of both clocks. Reading the clock that
-// continues during a suspension is a system call.
+// steadyStep is how long only the monotonic clock is read after a reading of both clocks. The other clock, which
+// continues during a suspension, is read rarely because each reading is a system call.
 const steadyStep = 10 * time.Millisecond

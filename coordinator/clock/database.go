@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// measuredFor is how long a measurement is used. It bounds how long it goes unnoticed that the database's clock was
-	// set, or that another server has taken over.
+	// measuredFor is how long a measurement is used. After at most this time, this process notices that the database's
+	// clock was set, or that another server has taken over.
 	measuredFor = time.Second
 	// LargestSkew is the largest difference between two machines' clocks that causes no warning.
 	LargestSkew = 2 * time.Second
@@ -71,8 +71,8 @@ func (d *Database) Measure(ctx context.Context) error {
 }
 
 // Now returns the database's time in the database's precision: a saved row must equal the same row read back. It is
-// late by at most the transmission of the last answer, and never ahead, so that nothing ends too soon. It must not be
-// called before Measure has returned nil once.
+// behind the server's time by at most the time that the last answer took to arrive, and never ahead, so that nothing
+// ends too soon. It must not be called before Measure has returned nil once.
 func (d *Database) Now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -65,7 +65,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestSkew: a difference that the transmission of the answer explains does not count.
+// TestSkew: a difference between the clocks does not count if the time that the answer took to arrive can explain it.
 func TestSkew(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	for theirs, want := range map[int]time.Duration{7: -3 * time.Second, 10: 0, 15: 0, 20: 0, 24: 4 * time.Second} {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// judging are the folders, with subfolders, of the packages that make decisions by time.
+// judging are the folders whose packages make decisions by time, including their subfolders.
 var judging = []string{"workspace", "control/reconcile", "control/ttl", "control/gc", "control/scrub", "store",
 	"control/orphan", "dataplane/service", "dataplane/explain",
 	"control/leader", "dataplane/activity", "control/pressure", "control/scarcity", "dataplane/auth", "identity", "archive",
@@ -29,7 +29,7 @@ const (
 	rests   = "how long an engine's object exists, in hours: what is listed is removed only on a person's command"
 )
 
-// readers are the functions that read this process's clock, with the reason.
+// readers are the functions that may read this process's clock, each with the reason.
 var readers = map[string]string{
 	"dataplane/activator.(*Activator).InProgress":            paces,
 	"dataplane/activator.(*Activator).begin":                 paces,

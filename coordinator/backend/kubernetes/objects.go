@@ -85,8 +85,8 @@ func (b *Backend) Remove(ctx context.Context, o backend.Object) error {
 		}
 		return b.removeJob(ctx, j)
 	case backend.ObjectVolume:
-		// Whether a volume is in use is known only for homes. An operator must look at a volume with another name, such
-		// as a copy that a backup restored with its labels.
+		// Whether a volume is in use is known only for homes. If the volume has another name, such as a copy that a
+		// backup restored with its labels, an operator must decide about it.
 		if o.Name != o.Workspace.VolumeName() {
 			return fmt.Errorf("removing volume %s: it has the labels of a home but not its name, %s; look at "+
 				"it, and remove it with kubectl", o.Name, o.Workspace.VolumeName())

@@ -23,8 +23,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// annotationUser is the uid of the last Pod or Job that began to use a volume. It matters because it changes the
-// version of the claim: see use.
+// annotationUser is the uid of the last Pod or Job that began to use a volume. Nothing reads it: its purpose is that
+// each new user changes the version of the claim (see use).
 const annotationUser = "codehub.dev/used-by"
 
 // Start implements [backend.Core]. It replaces a Pod that has ended, and one that has never begun to run and was
@@ -85,7 +85,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	if exists && (pod.DeletionTimestamp != nil || !gated(pod) ||
 		pod.Annotations[spec.AnnotationSpec] != want.Annotations[spec.AnnotationSpec]) {
 		// The Pod has ended, is being deleted, or was created from another spec. Its changes outside the home are not
-		// kept. A Pod that has not begun to run is removed only while that is so.
+		// kept. A Pod that has not begun to run is removed only if it still has not begun.
 		remove := b.removePod
 		if replaces {
 			remove = b.removeUnrun
@@ -120,7 +120,7 @@ func (b *Backend) start(ctx context.Context, s backend.StartSpec) error {
 	switch {
 	case err == nil:
 		return b.showPod(ctx, released)
-	// The Pod may have been released nevertheless. It stays, and the next call finds it starting or releases it.
+	// The Pod may have been released nevertheless. It stays. The next call finds it starting, or releases it.
 	case errors.Is(err, backend.ErrChanged), ctx.Err() != nil, workspace.ReasonOf(err) == workspace.ReasonUnreachable:
 		return err
 	}
@@ -152,9 +152,9 @@ func noHome(id workspace.ID) error {
 		fmt.Errorf("volume %s does not exist, and no container may run without it", id.VolumeName()))
 }
 
-// use marks the claim as one that the Pod or Job with this uid begins to use. From then on, a process that looked
-// before and saw no user can no longer remove the volume, because its request names the version of the claim that it
-// saw. use also adds the owner's label to a claim of an earlier release.
+// use marks the claim as one that the Pod or Job with this uid begins to use. A process that looked earlier and saw no
+// user can no longer remove the volume after that, because its request names the version of the claim that it saw. use
+// also adds the owner's label to a claim of an earlier release.
 func (b *Backend) use(ctx context.Context, home *corev1.PersistentVolumeClaim, owner string, user types.UID) error {
 	meta := map[string]any{"annotations": map[string]any{annotationUser: user}}
 	if owner != "" && home.Labels[spec.LabelOwner] != owner {
@@ -189,7 +189,7 @@ func beingDeleted(c *corev1.PersistentVolumeClaim) error {
 	return fmt.Errorf("volume %s is being deleted since %s", c.Name, c.DeletionTimestamp.UTC().Format("15:04:05"))
 }
 
-// checkNoJob fails while a storage job uses the volume (SPEC 7), other than the one with the uid own. It removes a job
+// checkNoJob fails while a storage job uses the volume (SPEC 7). It ignores the job with the uid own. It removes a job
 // that has not started. A job's Pod counts even if its Job is gone.
 func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID) error {
 	var jobs *batchv1.JobList
@@ -229,8 +229,8 @@ func (b *Backend) checkNoJob(ctx context.Context, id workspace.ID, own types.UID
 	return nil
 }
 
-// removeUnstarted removes a Job that has not started, at this version only, because it may have started in the
-// meantime. The process that created it can then no longer start it.
+// removeUnstarted removes a Job that has not started, if its object still has this version. With a newer version it may
+// have started in the meantime. The process that created it can then no longer start it.
 func (b *Backend) removeUnstarted(ctx context.Context, j *batchv1.Job) error {
 	err := b.api.Jobs.Delete(ctx, j.Name, object.Incarnation(j.UID, j.ResourceVersion, nil,
 		metav1.DeletePropagationBackground))

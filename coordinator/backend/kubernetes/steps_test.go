@@ -132,9 +132,9 @@ func (e *engine) suspendedJob(t *testing.T, installation string, s backend.JobSp
 	must(t, err)
 }
 
-// TestLateDeleteOfUsedVolume: a deposed leader has seen that the volume is not in use. Its request to remove the volume
-// arrives when its successor has started the workspace: SPEC 12.11. The cluster would accept it, and remove the volume
-// together with the container.
+// TestLateDeleteOfUsedVolume: a leader sees that the volume is not in use, and is deposed. Its successor then starts
+// the workspace, and only after that the former leader's request to remove the volume arrives (SPEC 12.11). Without the
+// claim's version in the request, the cluster would accept it, and would remove the volume when the container ends.
 func TestLateDeleteOfUsedVolume(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -197,8 +197,8 @@ func TestIdleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestKeepIsolated: the rules are applied, applied again after a change or a removal, and those of earlier settings are
-// removed. Another owner's rule of the same name stays.
+// TestKeepIsolated: KeepIsolated applies the rules, applies them again after they were changed or removed, and removes
+// the rules of earlier settings. Another owner's rule of the same name stays.
 func TestKeepIsolated(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/clock"
 )
 
-// storeKept is how long an address of the object store stays allowed after it was last reported: a running job may use
-// it, and a name may resolve to another one of several addresses each time.
+// storeKept is how long an address of the object store stays allowed after it was last reported. A running job may
+// still use it, and a name with several addresses may resolve to another of them each time.
 const storeKept = time.Hour
 
 // storeMemory holds the known addresses of the object store, and when they were last reported. A name server or an API
@@ -38,9 +38,9 @@ func (m *storeMemory) add(told []netip.AddrPort) {
 	}
 }
 
-// withStore returns the options with the object store's addresses, as reported now or known before. policies are the
-// policies in the cluster: a new process knows the addresses only from them. If the addresses are unknown, the other
-// rules still apply.
+// withStore returns the options with the object store's addresses: those that are reported now, and those that were
+// known before. policies are the policies in the cluster, from which a new process learns the addresses that were known
+// before. If the addresses are unknown, the other rules still apply.
 func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []networkingv1.NetworkPolicy) spec.Options {
 	name := o.StoreName()
 	service, namespace, isService := o.StoreService()
@@ -55,8 +55,8 @@ func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []netw
 	}
 	var told []netip.AddrPort
 	if isService {
-		// A service that is an alias of another domain has no endpoints, and this account may not be allowed to read
-		// those of another namespace.
+		// A service that is an alias of another domain has no endpoints. This account also may not have the right to
+		// read the endpoints of another namespace.
 		if list, err := b.api.Endpoints(ctx, namespace, service); err == nil {
 			told = foreign(list)
 		}
@@ -86,7 +86,7 @@ func (b *Backend) withStore(ctx context.Context, o spec.Options, policies []netw
 	return o
 }
 
-// foreign returns the endpoints of a service that are not Pods, but were written by hand.
+// foreign returns those endpoints of a service that are not Pods, such as endpoints that were written by hand.
 func foreign(list *discoveryv1.EndpointSliceList) (all []netip.AddrPort) {
 	for _, slice := range list.Items {
 		for _, e := range slice.Endpoints {

@@ -49,8 +49,9 @@ func (e *engine) opened(t *testing.T, installation string) (all []string) {
 	return all
 }
 
-// TestANameServerThatFails: a failing name server narrows no rule, whichever process asked it, so running storage jobs
-// continue. An address that is no longer reported stays allowed for a while, and a new one is allowed immediately.
+// TestANameServerThatFails: while the name server fails, no process removes an address from the rules, so running
+// storage jobs continue. An address that is no longer reported stays allowed for a while, and a new one is allowed
+// immediately.
 func TestANameServerThatFails(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -95,7 +96,7 @@ func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 			"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": "10.1.0.9"}, map[string]any{"ip": "198.51.100.7"}}, "ports": []any{map[string]any{"port": 9001}}}},
 		})
 	}
-	// As the chart does if the settings name a service of another namespace.
+	// The chart gives this right, too, if the settings name a service of another namespace.
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/"
 	type object map[string]any
 	must(t, e.Inspect(t, "").Do(ctx, http.MethodPost, rbac+other.Namespace+"/roles", nil, object{

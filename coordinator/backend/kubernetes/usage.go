@@ -20,7 +20,8 @@ import (
 const (
 	// countsAtOnce is how many homes are counted concurrently.
 	countsAtOnce = 4
-	// noQuotaFor is how long the absence of a storage quota is remembered, so that most clusters are rarely asked.
+	// noQuotaFor is how long the backend remembers that there is no storage quota, so that it rarely sends this query
+	// to the many clusters without one.
 	noQuotaFor = 10 * time.Minute
 )
 
@@ -56,8 +57,8 @@ func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspa
 	return found, ctx.Err()
 }
 
-// Disk implements [backend.Core]. Each home is its own volume. What homes share is the storage that the namespace may
-// claim, if a ResourceQuota limits it. The fullest quota counts.
+// Disk implements [backend.Core]. Each home is its own volume. If a ResourceQuota limits the storage that the namespace
+// may claim, the homes share that storage. The fullest quota counts.
 func (b *Backend) Disk(ctx context.Context) (backend.Disk, error) {
 	if until := b.noQuota.Load(); until != nil && time.Now().Before(*until) {
 		return backend.Disk{}, backend.ErrUnknownDisk

@@ -37,7 +37,7 @@ func TestHomesThatRunAreCounted(t *testing.T) {
 	})
 }
 
-// TestAQuotaIsTheDisk: the storage that the namespace may still claim is the free space for homes.
+// TestAQuotaIsTheDisk: the storage that the namespace may still claim counts as the free space for homes.
 func TestAQuotaIsTheDisk(t *testing.T) {
 	e := newEngine(t)
 	b, ctx := e.New(t, backendtest.Installation()), backendtest.Context(t)

@@ -91,13 +91,13 @@ func TestRemovedBehindOurBack(t *testing.T) {
 // removedNode is the condition of a Pod whose Node object does not exist.
 var removedNode = corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}
 
-// fail does what the cluster does without the node: it gives up the Pod.
+// fail marks the Pod as failed with the condition c, as the cluster does when its node is lost.
 func (e *engine) fail(t *testing.T, pod string, c corev1.PodCondition) {
 	t.Helper()
 	e.setStatus(t, pod, map[string]any{"phase": corev1.PodFailed, "conditions": []corev1.PodCondition{c}})
 }
 
-// setStatus changes the Pod's status as its node, or the cluster's controllers, would.
+// setStatus changes the Pod's status in place of its node and the cluster's controllers.
 func (e *engine) setStatus(t *testing.T, pod string, status map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"status": status})
@@ -106,8 +106,8 @@ func (e *engine) setStatus(t *testing.T, pod string, status map[string]any) {
 	must(t, err)
 }
 
-// TestNodeGone: a Pod on a machine that is permanently off. Its volume is free only once an administrator says so,
-// even if the cluster gives something up by itself.
+// TestNodeGone: the machine of a Pod is permanently off. The Pod's volume becomes free only when an administrator
+// confirms that, even if the cluster marks the Pod as failed by itself.
 func TestNodeGone(t *testing.T) {
 	e := newEngine(t)
 	running := map[string]any{"phase": corev1.PodRunning, "containerStatuses": []corev1.ContainerStatus{{
@@ -126,7 +126,8 @@ func TestNodeGone(t *testing.T) {
 		e.setStatus(t, p.Name, running)
 		return b, id
 	}
-	// waits fails unless nothing uses the volume and every error explains why.
+	// waits fails the test if the volume can be used or deleted, or if the error or the listing does not give the
+	// reason.
 	waits := func(t *testing.T, b backend.Backend, id workspace.ID, reason string) {
 		t.Helper()
 		ctx := backendtest.Context(t)

@@ -100,8 +100,8 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 			return nil
 		}
 		if c.DeletionTimestamp == nil {
-			// Each user of the volume first creates its object and then changes the claim: see use. So either this
-			// finds the object, or the claim has a newer version.
+			// Each user of the volume first creates its object and then changes the claim: see use. So either
+			// checkUnused finds the object, or the claim has a newer version and the deletion fails.
 			if err := b.checkUnused(ctx, id); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)
 			}
@@ -120,7 +120,7 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 
 // checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, even one that has ended, and while an
 // unfinished Job may mount it. It looks for Pods of any owner with the workspace's label. It removes a Job that has not
-// started: started later, it would use the volume's replacement.
+// started, because that Job would use the volume's replacement if it were started later.
 func (b *Backend) checkUnused(ctx context.Context, id workspace.ID) error {
 	pods, err := b.livePods(ctx, map[string]string{spec.LabelWorkspace: string(id)})
 	if err != nil {

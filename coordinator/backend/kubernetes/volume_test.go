@@ -21,7 +21,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// storageClass creates a class like the cluster's default, whose volumes may or may not grow.
+// storageClass creates a class like the cluster's default one. grows says whether its volumes may grow.
 func (e *engine) storageClass(t *testing.T, grows bool) (name string) {
 	t.Helper()
 	const path = "/apis/storage.k8s.io/v1/storageclasses"
@@ -45,8 +45,8 @@ func (e *engine) storageClass(t *testing.T, grows bool) (name string) {
 	return name
 }
 
-// TestHomesGrow: a larger home in the settings enlarges existing ones at their next start if the class allows it.
-// Otherwise they start as they are, and doctor reports why.
+// TestHomesGrow: if the settings are changed to a larger home, existing homes grow at the next start of their
+// workspaces, provided that the class allows it. Otherwise they start as they are, and doctor reports why.
 func TestHomesGrow(t *testing.T) {
 	e := newEngine(t)
 	for name, grows := range map[string]bool{"a class that allows it": true, "a class that does not": false} {
@@ -117,8 +117,8 @@ func (e *engine) Owners(t *testing.T, id workspace.ID) map[string]string {
 	return owners
 }
 
-// TestAnOlderHomeGetsItsOwner: a home of an earlier release lacks the label until its workspace or a storage job uses
-// it again. It keeps everything else.
+// TestAnOlderHomeGetsItsOwner: a home of an earlier release lacks the owner's label. It gets the label when its
+// workspace or a storage job uses it again. It keeps everything else.
 func TestAnOlderHomeGetsItsOwner(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx, owner := backendtest.Installation(), backendtest.Context(t), uuid.NewString()
@@ -185,8 +185,8 @@ func TestOnePodPerVolume(t *testing.T) {
 	backendtest.Ready(t, b, id)
 }
 
-// TestRemoveACopy: a volume with the labels of a home and another name, as from a backup, is not removed. The caller
-// gets an error.
+// TestRemoveACopy: a volume that has the labels of a home but another name, such as one that a backup restored, is not
+// removed. The caller gets an error.
 func TestRemoveACopy(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)

@@ -31,8 +31,8 @@ func pendingOf(t *testing.T, b backend.Backend, id workspace.ID, reason string, 
 	})
 }
 
-// TestCorrectedSettingsReachAPodThatWaits: a Pod without a node is replaced by the next start, and a running one is
-// not. The same settings replace nothing.
+// TestCorrectedSettingsReachAPodThatWaits: the next start replaces a Pod that has no node yet, but not a running one.
+// The same settings replace nothing.
 func TestCorrectedSettingsReachAPodThatWaits(t *testing.T) {
 	e := newEngine(t)
 	installation, id, ctx := backendtest.Installation(), newID(), backendtest.Context(t)
@@ -111,8 +111,8 @@ func TestACorrectedImageReachesAPodThatWaits(t *testing.T) {
 	}
 }
 
-// TestAPodOfAJobThatIsDeletedEarly: the job counts as ended by others, however often that happens: before it has a
-// node, and while its node pulls its image.
+// TestAPodOfAJobThatIsDeletedEarly: if somebody deletes the Pod of a job before it has a node, or while its node pulls
+// the image, the job counts as ended from outside, however often that happens.
 func TestAPodOfAJobThatIsDeletedEarly(t *testing.T) {
 	e := newEngine(t)
 	installation, ctx := backendtest.Installation(), backendtest.Context(t)
@@ -184,7 +184,7 @@ func TestAJobIsPlacedAsItsWorkspace(t *testing.T) {
 	must(t, after.DeleteJobs(ctx, id))
 }
 
-// TestWhatOthersEndIsTold: the listing distinguishes an end that was caused from outside from the program's own.
+// TestWhatOthersEndIsTold: the listing shows whether the container's program ended by itself or was ended from outside.
 func TestWhatOthersEndIsTold(t *testing.T) {
 	e := newEngine(t)
 	for name, end := range map[string]func(t *testing.T, pod string){
