@@ -27,7 +27,7 @@ const (
 type Store interface {
 	// Count returns the counts that the triggers maintain.
 	Count(ctx context.Context) (store.Counts, error)
-	// Recount compares them with the workspaces, corrects them, and returns how many were wrong.
+	// Recount compares these counts with the workspaces, corrects them, and returns how many were wrong.
 	Recount(ctx context.Context) (wrong int64, err error)
 }
 
@@ -55,11 +55,11 @@ func (c *Census) Run(ctx context.Context) error {
 	return c.loop.RunNow(ctx)
 }
 
-// Counts returns the last numbers, or nil if they are unknown, as in a process that does not lead.
+// Counts returns the last numbers, or nil if they are unknown, for example because this process does not lead.
 func (c *Census) Counts() *store.Counts { return c.counts.Load() }
 
-// count reads the counts; if a comparison with the workspaces is due, it does that first. It reads them even if the
-// comparison failed; the next comparison comes at its usual time.
+// count reads the counts; if a comparison with the workspaces is due, it does that first. It reads the counts even if
+// the comparison failed. The next comparison then takes place at its usual time.
 func (c *Census) count(ctx context.Context) error {
 	if now := time.Now(); !now.Before(c.recount) {
 		c.recount = now.Add(recountInterval)

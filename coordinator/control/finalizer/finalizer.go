@@ -1,5 +1,5 @@
-// Package finalizer releases ended containers. A backend may keep a container in its listings until its end has been
-// seen, which delays its deletion, such as during the drain of a node.
+// Package finalizer releases ended containers. A backend may keep a container in its listings until this program has
+// seen the container's end. That delays the container's deletion, for example during the drain of a node.
 //
 // It owns the timing. The backend decides which containers may be released.
 package finalizer
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// interval is the time between two attempts for all containers: events may be lost, and an attempt may have
-	// failed.
+	// interval is the time between two attempts to release all ended containers. They are repeated because events may
+	// be lost, and because an attempt may have failed.
 	interval = time.Minute
 	// retry is the pause after the events have ended.
 	retry = time.Second
@@ -38,7 +38,7 @@ func New(b backend.Backend, identity func(ctx context.Context) error, log *zap.L
 	return &Finalizer{backend: b, identity: identity, log: log}
 }
 
-// Run releases ended containers, until ctx ends, and returns nil. The leader runs it, also for containers that
+// Run releases ended containers, until ctx ends, and returns nil. The leader runs it. It also releases containers that
 // belong to no workspace, which the controller ignores.
 func (r *Finalizer) Run(ctx context.Context) error {
 	if r.backend.RemoveFinalizers == nil {

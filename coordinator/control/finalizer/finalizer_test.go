@@ -34,8 +34,8 @@ func (k *kept) RemoveFinalizers(_ context.Context, _ func(context.Context) error
 	return k.fails
 }
 
-// TestRelease: containers are released immediately, with every event, and after a minute if events were lost.
-// An event stream that ends, or does not begin, is requested again.
+// TestRelease: ended containers are released when the finalizer starts, with every event, and every minute in case
+// events were lost. If the stream of events ends, or does not begin, it is requested again.
 func TestRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged, lines := observer.New(zapcore.WarnLevel)
@@ -106,7 +106,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// TestNothingToRelease: a backend that keeps nothing, such as Docker, is not asked.
+// TestNothingToRelease: a backend that keeps no ended containers, such as Docker, is not asked to release any.
 func TestNothingToRelease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

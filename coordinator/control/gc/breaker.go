@@ -5,21 +5,22 @@ import (
 	"fmt"
 )
 
-// breakerFloor is the number of archives without a row that never stops a cycle, regardless of their share. In a
-// small installation, a few leftovers can be most of the archives.
+// breakerFloor is how many archives may have no row, regardless of their share, without stopping a cycle. In a small
+// installation, a few leftovers can be most of the archives.
 const breakerFloor = 20
 
-// MaxShare is the largest share of all archives that may belong to no workspace of the database, if they are
-// more than breakerFloor. A larger share looks like a wrong or restored database, and ends the cycle with a
-// [CircuitBreakerError].
+// MaxShare is the largest share of all archives that may belong to no workspace of the database. If the share is
+// larger, and there are more than breakerFloor such archives, the database is probably a wrong or restored one, and the
+// cycle ends with a [CircuitBreakerError].
 const MaxShare = 0.5
 
 // CircuitBreakerError means that a cycle was stopped because an implausible share of all archives belongs to no
 // workspace. Nothing was deleted.
 //
-// Such archives are not deleted anyway. But rows are never deleted either, so many such archives mean that the database
-// is not the bucket's, or is an older version of it. Then its other rows cannot be trusted either when they claim that
-// an archive is superseded or its workspace deleted. The number of deleted workspaces has no influence.
+// A cycle does not delete such archives in any case. But rows are never deleted either, so many such archives mean that
+// the database does not belong to the bucket, or is older than the bucket. Then the other rows cannot be trusted either
+// when they say that an archive is superseded or that its workspace is deleted. The number of deleted workspaces has no
+// influence.
 type CircuitBreakerError struct {
 	// Unknown is how many of the Archives have no row.
 	Unknown, Archives int

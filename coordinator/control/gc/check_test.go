@@ -9,7 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/control/gc"
 )
 
-// The objects of a running or interrupted check of the store are neither archives nor foreign.
+// A check of the object store creates objects, which may remain if it is interrupted. They count neither as archives
+// nor as foreign objects.
 func TestTheObjectsOfAStoreCheckAreLeftAlone(t *testing.T) {
 	h := newHarness(t)
 	h.insert(1, "name = 'x'")

@@ -18,7 +18,7 @@ func TestReportedArchivesGoOnCommandOnly(t *testing.T) {
 	unknown := h.archive(2, 1)
 	fresh := h.archive(2, 2)
 	h.written[fresh] = time.Now().Add(-time.Minute)
-	// A deleted workspace with a newer archive; a workspace whose archive is missing.
+	// Workspace 3 is deleted and has a newer archive. The archive that workspace 4 names is missing.
 	doubtful, doubtfulNewer := h.archive(3, 1), h.archive(3, 2)
 	h.insert(3, current(doubtful)+", "+deleted)
 	only := h.archive(4, 2)

@@ -23,14 +23,14 @@ const (
 	// maxDue is how many archives one cycle deletes at most; the next cycle continues. They are in memory,
 	// about 300 bytes each.
 	maxDue = 50_000
-	// maxHeld is how many archives of one workspace are held until all are listed, to be compared with each
-	// other. In normal use no workspace has that many.
+	// maxHeld is how many archives of one workspace are kept in memory until all are listed and can be compared with
+	// each other. In normal use no workspace has that many.
 	maxHeld = 10_000
 	// deleteBatch is how many archives are checked again and deleted together. With their commit markers they
 	// make one request of 1,000 objects.
 	deleteBatch = 500
-	// judgementLife is how long after reading its rows a batch may be deleted. A process that was suspended longer has
-	// missed changes made since.
+	// judgementLife is how long a batch may be deleted after its rows were read. A process that was suspended for
+	// longer has missed the changes since then.
 	judgementLife = time.Minute
 )
 
@@ -46,8 +46,8 @@ type cycle struct {
 
 	generation *generation
 	report     Report
-	// pending are listed archives that are not judged yet. Those of one workspace wait for each other, and an
-	// archive for its commit marker.
+	// pending are listed archives that are not judged yet. The archives of one workspace wait for each other, and an
+	// archive waits for its commit marker.
 	pending []listed
 	// partial is a workspace some of whose archives were judged already.
 	partial workspace.ID
@@ -63,7 +63,7 @@ type due struct {
 	comparison comparison
 }
 
-// collect runs the cycle: it judges everything first, and deletes only if nothing failed.
+// collect runs the cycle: it first judges all archives, and deletes some only if nothing has failed.
 func (c *cycle) collect(ctx context.Context) error {
 	if err := c.opts.Identity.Bucket(ctx); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (c *cycle) inspect(ctx context.Context) error {
 	return c.generation.commit(ctx)
 }
 
-// inspectPage adds one page of the listing, and judges the workspaces whose archives are all listed. It reads
-// the rows after the objects were listed: an archive's row is always older than the archive.
+// inspectPage adds one page of the listing, and judges the workspaces whose archives are all listed. It reads the rows
+// after the objects were listed, because the row of a workspace exists before its archives.
 func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 	if err := c.hold.check(ctx); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (c *cycle) inspectPage(ctx context.Context, page []archive.Object) error {
 	if last < 0 {
 		return nil
 	}
-	// The last workspace may continue on the next page, and so may its last archive.
+	// The next page may have more archives of the last workspace, or the commit marker of its last archive.
 	whole := last
 	for whole > 0 && c.pending[whole-1].id == c.pending[last].id {
 		whole--
@@ -236,7 +236,7 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 }
 
 // compare does what [compare] does, and also handles a workspace with too many archives to hold. For such a workspace
-// it asks the store for the current archive, and assumes that others are newer.
+// it asks the object store for the current archive, and assumes that there are newer ones.
 func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection) (comparison, error) {
 	if group[0].id != c.partial || p.ArchiveKey == "" {
 		return compare(group, p), nil
@@ -251,8 +251,9 @@ func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection)
 	return comparison{key: p.ArchiveKey, current: info.Modified, until: info.Modified, newer: true}, nil
 }
 
-// verdict returns the verdict on an archive, its age, and how long it stays. The archives of a deleted
-// workspace stay for its window, too, except those that were superseded before.
+// verdict returns the verdict on an archive, its age as an orphan, and how long it stays. window is how long the
+// deletion of its workspace can still be undone. An archive of a deleted workspace stays at least that long, unless it
+// was superseded before the deletion.
 func (c *cycle) verdict(f Judgement, window time.Duration) (v Verdict, age, left time.Duration) {
 	switch {
 	case f.Reason.orphan():
@@ -270,7 +271,7 @@ func (c *cycle) verdict(f Judgement, window time.Duration) (v Verdict, age, left
 	case !f.Reason.reported():
 		return Protected, 0, 0
 	case c.request.Unknown && c.generation != untimed:
-		// A new archive may belong to a workspace that is not known yet.
+		// The row of a new archive's workspace may not be known yet.
 		if age = c.generation.now.Sub(f.Modified); age >= c.settings.Delay && window == 0 {
 			return Due, age, 0
 		}

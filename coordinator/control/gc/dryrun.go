@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Verdict is what a cycle would do with an object, or has done with an archive.
+// Verdict is what a dry run says would happen to an object, or what a cycle has done with an archive.
 type Verdict string
 
 // The verdicts of a dry run.
@@ -29,7 +29,7 @@ const (
 const (
 	// Deleted: the archive and its commit marker are gone.
 	Deleted Verdict = "deleted"
-	// Spared: the archive was due, but just before the deletion a workspace needed it.
+	// Spared: the archive was due, but just before the deletion a workspace needed it again.
 	Spared Verdict = "spared"
 	// Failed: the store did not delete it. The next cycle tries again.
 	Failed Verdict = "failed"
@@ -49,16 +49,16 @@ type Judgement struct {
 	Size int64
 	// Modified is when the archive was written.
 	Modified time.Time
-	// Verdict is what becomes of it, and Reason why; a foreign object has no reason.
+	// Verdict is what happens to the object, and Reason says why. A foreign object has no reason.
 	Verdict Verdict
 	Reason  Reason
 	// FirstSeen is when a cycle first found that the archive is an orphan, and Age the time since then. Both are zero
-	// for an archive that is no orphan, and if [Options].Orphans is nil. Age is also zero for an orphan that no cycle
-	// has seen yet: its delay begins with the next cycle. For an archive that is due because of [Request].Unknown, Age
-	// counts from Modified.
+	// for an archive that is no orphan, and if [Options].Orphans is nil. Age is also zero for an orphan that only dry
+	// runs have seen: its delay begins with the next real cycle. For an archive that is due because of
+	// [Request].Unknown, Age counts from Modified.
 	FirstSeen time.Time
 	Age       time.Duration
-	// Left is the time until a candidate is due: until its delay has passed and its workspace can no longer be
+	// Left is the time until a candidate is due, which is when its delay has passed and its workspace can no longer be
 	// undeleted.
 	Left time.Duration
 }
@@ -68,11 +68,11 @@ type Judgement struct {
 // function each with every archive and foreign object, one workspace after the other. If that function returns an
 // error, the cycle ends.
 //
-// Orphans may be nil when Redis does not answer. The ages of the orphans are then unknown, and none is due.
+// Orphans may be nil when Redis does not answer. The ages of the orphans are then unknown, and no archive is due.
 //
-// Where the circuit breaker would stop a real cycle, the error is a [*CircuitBreakerError], and the report and the
-// findings are complete. With [Request].Force neither kind of cycle is stopped. After any other error the report and
-// the findings are incomplete.
+// If the circuit breaker would stop a real cycle, the error is a [*CircuitBreakerError]. The report and the findings
+// are complete nevertheless. With [Request].Force neither kind of cycle is stopped. After any other error the report
+// and the findings are incomplete.
 func DryRun(ctx context.Context, opts Options, req Request, each func(Judgement) error) (Report, error) {
 	c := &cycle{opts: opts, settings: opts.Settings.orDefault(), request: req, dry: true, each: each}
 	if err := c.inspect(ctx); err != nil {

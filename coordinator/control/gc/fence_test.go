@@ -68,7 +68,8 @@ func (d during) List(ctx context.Context, page func([]archive.Object) error) err
 	return d.Archives.List(ctx, page)
 }
 
-// A process was stopped during its cycle: meanwhile another process leads or collects, or the bucket was replaced.
+// A process is stopped during its cycle. When it continues, another process leads or collects, or the bucket has been
+// replaced.
 func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(h *harness)
@@ -105,7 +106,8 @@ func TestWhatHappensDuringTheListingStopsTheDeletion(t *testing.T) {
 	}
 }
 
-// A process that was suspended between the last judgement and the deletion has missed later changes.
+// A process that was suspended between the last judgement and the deletion may have missed changes, and deletes
+// nothing.
 func TestAnOldJudgementDeletesNothing(t *testing.T) {
 	h := newHarness(t)
 	h.superseded(1)

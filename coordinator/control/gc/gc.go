@@ -1,13 +1,13 @@
 // Package gc deletes archives that no workspace needs any more (SPEC 7). Nothing else deletes archives.
 //
-// When in doubt it keeps an archive. It ignores objects that it does not recognise, and reports archives that the
-// database does not know or that are newer than the database. A failed query ends the cycle. An archive is deleted
-// only after it has been an orphan for hours, in every cycle of that time. Reported archives are deleted only on a
-// person's command.
+// When in doubt it keeps an archive. It ignores objects that it does not recognise. It reports archives that the
+// database does not know, and archives that are newer than the database says. A failed query ends the cycle. An archive
+// is deleted only after it has been an orphan for hours, and every cycle during these hours has found it to be one.
+// Reported archives are deleted only on a person's command.
 //
-// It owns the decision to delete an archive and the record of when each archive became an orphan. It writes to the
-// database only that a deleted workspace is collected and which archives exist. It must delete nothing but archives,
-// their commit markers and the parts of unfinished uploads.
+// It owns the decision to delete an archive and the record of when each archive became an orphan. It writes only two
+// facts to the database: that a deleted workspace is collected, and which archives exist. It must delete nothing but
+// archives, their commit markers and the parts of unfinished uploads.
 package gc
 
 import (
@@ -56,14 +56,14 @@ type Identity interface {
 
 // Store is the database as the collector uses it. *store.Store implements it.
 type Store interface {
-	// Protection returns what protects the archives of these workspaces; those
-	// without a row are not in the map.
+	// Protection returns for each of these workspaces what protects its archives. Workspaces without a row are not in
+	// the map.
 	Protection(ctx context.Context, ids []workspace.ID) (map[workspace.ID]store.Protection, error)
 	// CountWorkspaces counts all rows, deleted ones too.
 	CountWorkspaces(ctx context.Context) (int64, error)
 	// MarkCollected marks deleted workspaces as collected, which makes their deletion final, and returns those that are
-	// marked now. It skips workspaces that were deleted less than window ago, and marks none once the epoch is no
-	// longer f's.
+	// marked now. It skips workspaces that were deleted less than window ago. It marks none if f's epoch is no longer
+	// the newest.
 	MarkCollected(ctx context.Context, f postgres.Fence, ids []workspace.ID, window time.Duration) (marked []workspace.ID, err error)
 	// AddArchives adds archives of the bucket that are missing from the table of archives. RemoveArchives removes the
 	// rows of archives that are about to be deleted.
@@ -102,8 +102,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// KeepDeleted is how long the deletion of a workspace can certainly be undone: for UndeleteFor, or for Delay if that
-// is longer, because no archive is deleted earlier.
+// KeepDeleted returns how long the deletion of a workspace can certainly be undone: for UndeleteFor, or for Delay if
+// that is longer. No archive is deleted before that.
 func (s Settings) KeepDeleted() time.Duration { return max(s.UndeleteFor, s.Delay) }
 
 // Validate returns everything that is wrong with the settings, under the names of the options.
@@ -158,7 +158,7 @@ type Options struct {
 	Holder string
 	// Settings apply until [Runner.Set] changes them; zero fields take the defaults.
 	Settings Settings
-	// OnCollected, if set, is called with the workspaces whose archives were deleted, to make the controller observe
+	// OnCollected, if set, is called with the workspaces whose archives were deleted, so that the controller observes
 	// them again.
 	OnCollected func(ids []workspace.ID)
 	// Metrics and Cycles count the work of the leader's cycles. Default: nothing is counted.

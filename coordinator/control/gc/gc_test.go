@@ -131,7 +131,8 @@ func (s single) List(ctx context.Context, page func([]archive.Object) error) err
 
 func TestAPageMayEndAnywhereInAWorkspace(t *testing.T) {
 	h := newHarness(t)
-	// The current archive is the last one in the listing; the others wait for it.
+	// The current archive is the last one in the listing. The other archives of the workspace can be judged only after
+	// it.
 	h.archive(1, 1)
 	h.archive(1, 2)
 	h.insert(1, current(h.archive(1, 3)))
@@ -230,7 +231,7 @@ func TestSettingsAreValidatedUnderTheirOptionsNames(t *testing.T) {
 	}
 }
 
-// broken is a store, a bucket or a check with one failing call.
+// broken is a store, a bucket or a check of which one call fails.
 type broken struct {
 	gc.Archives
 	gc.Store
@@ -339,7 +340,8 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", r, err, outcome)
 	}
 	h.has(b)
-	// The workspace's own archive is gone, and the row is marked: the rest is deleted, too.
+	// The workspace's current archive is gone, and its row is marked as collected, so the other archive is deleted,
+	// too.
 	h.opts.Archives = whole
 	if r := h.collect(); r.Deleted != 1 {
 		t.Fatalf("%+v", r)
@@ -347,8 +349,8 @@ func TestADeletionThatFailsIsTriedByTheNextCycle(t *testing.T) {
 	h.has()
 }
 
-// TestADeletionThatEndsHalfway: a deletion whose process was killed before it heard that the objects are gone leaves no
-// row behind, because nothing would ever look for that row.
+// TestADeletionThatEndsHalfway: a process is killed during a deletion, before it learns whether the objects are gone.
+// No row of such an archive must remain, because nothing would ever look for that row.
 func TestADeletionThatEndsHalfway(t *testing.T) {
 	for name, gone := range map[string]bool{"the objects are gone": true, "the objects are still there": false} {
 		t.Run(name, func(t *testing.T) {
@@ -414,8 +416,8 @@ func (b *breaking) Stat(ctx context.Context, key string) (archive.Info, error) {
 	return b.Archives.Stat(ctx, key)
 }
 
-// The runner asks the bucket about the archives of a workspace that has too many to compare: see
-// TestMoreArchivesOfOneWorkspaceThanCanBeCompared.
+// If a workspace has too many archives to compare, the cycle asks the bucket about the current one (see
+// TestMoreArchivesOfOneWorkspaceThanCanBeCompared). In this test that call panics for one workspace.
 func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
 	h := newHarness(t)
 	const each = gc.MaxHeld + 1000
@@ -430,8 +432,8 @@ func TestAPanicAboutOneWorkspaceKeepsItsArchivesAlone(t *testing.T) {
 			t.Fatalf("Collect returns %v", err)
 		}
 	}
-	// All archives of the other workspace are deleted, and of the broken one only those that were judged before the
-	// panic.
+	// All superseded archives of the other workspace are deleted. Of the workspace with the panic, only those that were
+	// judged before the panic are.
 	if n := report.Deleted; report.Archives != 2*each || n < each-1 || n > 2*(each-1)-500 || n != report.Orphans {
 		t.Errorf("%+v", report)
 	}
@@ -460,7 +462,7 @@ func TestTheArchivesOfADeletedWorkspaceStayForItsWindow(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 
-	// Not even a command deletes archives of a workspace that can be undeleted.
+	// Even a person's command deletes no archive of a workspace that can still be undeleted.
 	newer := h.archive(1, 3)
 	if r, err := gc.Collect(t.Context(), h.opts, gc.Request{Unknown: true, Confirmed: 9}, nil); err != nil || r.Deleted != 0 {
 		t.Fatalf("%+v, %v", r, err)

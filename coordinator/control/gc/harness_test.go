@@ -43,7 +43,7 @@ type harness struct {
 	written     map[string]time.Time // when each was
 }
 
-// dated is a bucket that reports the test's own times for archives. Real times would all be within the same
+// dated is a bucket that reports the times of archives that the test sets. Real times would all be within the same
 // second.
 type dated struct {
 	*archive.Store
@@ -199,7 +199,7 @@ func (h *harness) collect() gc.Report {
 	return r
 }
 
-// collectLate runs a cycle that sees the orphans, and one after their delay.
+// collectLate runs one cycle that first sees the orphans, and another one after their delay.
 func (h *harness) collectLate() gc.Report {
 	h.t.Helper()
 	h.collect()

@@ -15,11 +15,11 @@ const Lock = postgres.LockGC
 // errNotLeading means that another process may be the leader now.
 var errNotLeading = errors.New("this process may no longer be the leader; no further archive is deleted")
 
-// errTooLate means that this process was held up between a judgement and its deletions.
+// errTooLate means that this process was held up between judging archives and deleting them.
 var errTooLate = errors.New("too much time has passed since the archives were judged; they are judged again in " +
 	"the next cycle")
 
-// ErrNotConfirmed means that more archives would be deleted than a person has confirmed.
+// ErrNotConfirmed means that more archives would be deleted than the person has confirmed.
 var ErrNotConfirmed = errors.New("no archive is deleted: more than what was confirmed")
 
 // Request is a person's request for one cycle.

@@ -123,8 +123,8 @@ func TestAMillionObjectsAreCollectedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// In normal use no workspace has that many archives. If one did, its archives would not all be held at once, and would
-// not stay forever.
+// In normal use no workspace has that many archives. This test checks that the archives of such a workspace are not all
+// kept in memory at once, and that they are deleted in the end.
 func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 	for _, c := range []struct {
 		deleted bool
@@ -133,7 +133,7 @@ func TestMoreArchivesOfOneWorkspaceThanCanBeCompared(t *testing.T) {
 	}{
 		{deleted: false, orphans: 3*gc.MaxHeld - 1},
 		// The current archive of a deleted workspace is kept until fewer archives are left. The workspace's row must
-		// not be marked before all its archives were seen together.
+		// not be marked as collected before one cycle has compared all its archives.
 		{deleted: true, orphans: 3*gc.MaxHeld - 1, newer: 1},
 	} {
 		t.Run(fmt.Sprintf("deleted: %v", c.deleted), func(t *testing.T) {

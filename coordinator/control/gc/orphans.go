@@ -11,19 +11,19 @@ import (
 )
 
 // DefaultKey is the key of the sorted set that records since when archives have been orphans. The member is the archive
-// key. The score is the time at which it was first seen as an orphan, in Unix milliseconds by the clock of the Redis
-// server.
+// key. The score is the time at which the archive was first seen as an orphan, in Unix milliseconds by the clock of the
+// Redis server.
 const DefaultKey = "codehub:gc:orphans"
 
 // generationLife is how long the set of an interrupted cycle stays in Redis.
 const generationLife = 24 * time.Hour
 
-// OrphanTracker records since when each archive has been an orphan. The record is in Redis; losing it starts all delays
-// again, which only postpones deletions.
+// OrphanTracker records since when each archive has been an orphan. The record is in Redis. If Redis loses it, all
+// delays start again, which only postpones deletions.
 //
 // Each cycle writes a set of its own, a generation, which replaces the last one when the cycle has seen everything. So
-// the time of an archive that was protected or absent in between starts again, and an interrupted cycle changes
-// nothing.
+// the delay of an archive starts again if a cycle in between found it protected or did not find it. An interrupted
+// cycle changes nothing.
 type OrphanTracker struct {
 	redis redis.UniversalClient
 	key   string
@@ -54,7 +54,7 @@ func (t *OrphanTracker) begin(ctx context.Context, readOnly bool) (*generation, 
 	}
 	return &generation{
 		OrphanTracker: t,
-		// The braces keep both names on one node of a cluster, where they can be swapped.
+		// The braces keep both keys on the same node of a Redis cluster, so that one key can replace the other.
 		name:  "{" + t.key + "}:" + uuid.NewString(),
 		now:   now.Truncate(time.Millisecond), // as exact as a score
 		empty: true, readOnly: readOnly,
@@ -119,7 +119,7 @@ func (g *generation) commit(ctx context.Context) error {
 	return nil
 }
 
-// remove stops tracking archives that have been deleted, or are needed again.
+// remove stops tracking archives that were deleted or that a workspace needs again.
 func (t *OrphanTracker) remove(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil

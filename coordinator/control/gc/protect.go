@@ -21,33 +21,34 @@ const (
 	KeptOperation Reason = "archive of the last operation"
 	// KeptCurrent: the archive is the workspace's data.
 	KeptCurrent Reason = "current archive"
-	// KeptReplaced: a user has gone back to an older archive, and this is the way back: the archive that was the
-	// current or the newest one before.
+	// KeptReplaced: a user has gone back to an older archive. This archive was the current or the newest one before,
+	// and lets the user undo that choice.
 	KeptReplaced Reason = "replaced by an older archive"
 	// KeptRetained: the archive is one of the most recent ones, a fixed number of which is kept.
 	KeptRetained Reason = "one of the last archives"
-	// KeptWithoutCurrent: the workspace has no archive of its own yet, or no longer has one, so it is unknown
-	// which of the others is its data.
+	// KeptWithoutCurrent: the row of the workspace names no archive, so it is unknown whether this one holds the
+	// workspace's data.
 	KeptWithoutCurrent Reason = "the workspace has no current archive"
 	// KeptCurrentMissing: the archive named by the row is missing from the bucket, or incomplete. The row may
 	// be older than the bucket (SPEC 12.9).
 	KeptCurrentMissing Reason = "the workspace's current archive is missing"
 )
 
-// The reasons to report an archive: the database is not the bucket's, or is an older version of it. Such archives are
-// deleted on command only.
+// The reasons to report an archive. They mean that the database does not belong to the bucket, or is older than the
+// bucket. Such archives are deleted on command only.
 const (
 	// ReportedUnknown: the database has no such workspace. Rows are never deleted.
 	ReportedUnknown Reason = "no workspace of this id"
 	// ReportedNewer: the archive is younger than the workspace's current one.
 	ReportedNewer Reason = "newer than the current archive"
-	// ReportedEarlier: the archive is older than the workspace. Another workspace with the same id, unknown to
-	// the database, existed before: the same Idempotency-Key gives the same id.
+	// ReportedEarlier: the archive is older than the workspace. Another workspace with the same id existed before,
+	// because the same Idempotency-Key gives the same id. The database does not know that workspace.
 	ReportedEarlier Reason = "older than the workspace"
 	// ReportedDeletedNewer: the archive belongs to a deleted workspace that has newer ones. The row may be
 	// older than an undeletion.
 	ReportedDeletedNewer Reason = "workspace deleted, but it has newer archives"
-	// ReportedDeletedMissing: the same, and the archive named by the row is missing.
+	// ReportedDeletedMissing: the archive belongs to a deleted workspace, and the archive named by the workspace's row
+	// is missing.
 	ReportedDeletedMissing Reason = "workspace deleted, but its current archive is missing"
 )
 
@@ -71,17 +72,17 @@ func (r Reason) reported() bool {
 	return false
 }
 
-// comparison is derived from the listing of all archives of a workspace, and needed to judge each of them.
+// comparison is what must be known about all archives of a workspace to judge each of them.
 type comparison struct {
 	// key is the row's archive_key at the time of the comparison.
 	key string
 	// current is when the complete archive under key was written; zero if there is none.
 	current time.Time
-	// until is when the youngest archive known to the row was written. That is current, or the time of the
-	// archive that is the way back from it.
+	// until is when the youngest archive known to the row was written. That is the current archive or, if a user has
+	// gone back to an older one, the archive that it replaced.
 	until time.Time
-	// newer means that there is a younger archive that the row does not know. It is also set if that is
-	// uncertain because there are too many archives to hold.
+	// newer means that there is a younger archive that the row does not know. It is also set if this is uncertain,
+	// because the workspace has too many archives to keep in memory.
 	newer bool
 }
 
@@ -106,8 +107,8 @@ func compare(archives []listed, p store.Protection) comparison {
 }
 
 // retain marks the most recent archives of a workspace, a fixed number of which is kept. They are the complete
-// ones with the latest dates, except archives unknown to the row. Given only some of the archives of a
-// workspace, it may mark too many, but never too few.
+// ones with the latest dates, except archives unknown to the row. If retain gets only some of the workspace's archives,
+// it may mark too many, but never too few.
 func retain(archives []listed, p store.Protection, c comparison, keep int) {
 	if keep <= 1 {
 		return // the newest archive then, the current one or the way back from it, has a rule of its own
@@ -141,7 +142,7 @@ func isEarlier(a listed, p store.Protection) bool {
 	return !own(a, p) && !p.CreatedAt.IsZero() && a.modified.Before(p.CreatedAt.Add(-clock.LargestSkew))
 }
 
-// isReplaced reports whether the archive is the way back from one that was chosen instead.
+// isReplaced reports whether a user has replaced the archive by an older one, and may go back to it.
 func isReplaced(a listed, p store.Protection) bool {
 	return p.Replaced != "" && (a.key == p.Replaced || a.key == p.Newest)
 }
@@ -198,13 +199,13 @@ func judge(a listed, p store.Protection, known bool, c comparison) Reason {
 	return OrphanSuperseded
 }
 
-// needed reports whether an archive of a deleted workspace may be needed when its deletion is undone. The row may name
-// it, or it is one of the last ones. If the workspace was in error or its archive damaged, any archive may be the best
-// one left.
+// needed reports whether an archive of a deleted workspace may be needed when its deletion is undone. That is so if the
+// row names the archive, or if the archive is one of the last ones. If the workspace was in error or its current
+// archive was damaged, any archive may be the best one left.
 func needed(a listed, p store.Protection) bool { return own(a, p) || a.retained || p.Unhealthy }
 
-// needsMark reports whether the workspace must be marked as collected before an archive with this reason is
-// deleted, because the deletion of the workspace could still be undone, and would need the archive.
+// needsMark reports whether the workspace must be marked as collected before an archive with this reason is deleted.
+// Without the mark the deletion of the workspace could still be undone, and the workspace would then need the archive.
 func needsMark(r Reason, p store.Protection) bool {
 	return p.Deleted && p.CollectedAt.IsZero() && r != OrphanSuperseded
 }

@@ -18,7 +18,7 @@ const (
 	op4 = "00000000-0000-4000-8000-0000000000a4"
 )
 
-// at is an archive of ws, written that many minutes after the beginning.
+// at returns an archive of ws that was written that many minutes after the beginning.
 func at(op string, minute int) listed {
 	return listed{key: ws.ArchiveKey(op), id: ws, size: 1, modified: time.Unix(0, 0).Add(time.Duration(minute) * time.Minute), marker: true}
 }

@@ -14,10 +14,10 @@ type Report struct {
 	// Archives is how many archives the other objects belong to. Orphans is how many of them no workspace needs. Due is
 	// how many of them this cycle would delete: orphans whose delay has passed, and on command also reported archives.
 	Archives, Orphans, Due int
-	// Unknown is how many archives belong to no workspace of the database, and Newer how many do not fit the
-	// workspace's row. Both are kept.
+	// Unknown is how many archives belong to no workspace of the database. Newer is how many belong to a workspace
+	// whose row they do not fit. Both are kept.
 	Unknown, Newer int
-	// Deleted is how many archives were deleted. Spared is how many were due but needed again by a workspace just
+	// Deleted is how many archives were deleted. Spared is how many were due, but were needed by a workspace again just
 	// before the deletion. Failed is how many could not be deleted.
 	Deleted, Spared, Failed int
 	// Uploads is how many unfinished uploads were so old that they were aborted; a dry run only counts them.

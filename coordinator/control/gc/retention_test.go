@@ -54,7 +54,7 @@ func TestTheLastArchivesAreKeptAndRecorded(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 
-	// If fewer are kept, the rest is deleted after the usual delay.
+	// When the setting is lowered, the surplus archives are deleted after the usual delay.
 	h.opts.Settings.Keep = 1
 	if r := h.collect(); r.Orphans != 2 || r.Due != 0 {
 		t.Fatalf("%+v", r)
@@ -91,8 +91,8 @@ func TestARevertLeavesTheWayBack(t *testing.T) {
 	h.hasRows(1, next)
 }
 
-// The retained archives of a deleted workspace are treated like its current one: they wait for the mark, after which
-// the workspace cannot come back.
+// The retained archives of a deleted workspace are treated like its current one: they are deleted only after the
+// workspace was marked as collected, and can no longer be undeleted.
 func TestTheLastArchivesOfADeletedWorkspaceGoTogether(t *testing.T) {
 	h := newHarness(t)
 	h.opts.Settings = gc.DefaultSettings()

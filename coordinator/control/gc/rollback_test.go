@@ -103,7 +103,8 @@ func TestABucketSharedByTwoInstallations(t *testing.T) {
 		}
 		h.has(all...)
 	}
-	// Even past the guard, the archives of the other installation are unknown here.
+	// Even without the check of the bucket's identity, the other installation's archives are unknown here, and so are
+	// kept.
 	opts.Identity = passing{}
 	if r, err := gc.Collect(t.Context(), opts, gc.Request{Force: true}, nil); err != nil || r.Unknown != 2 || r.Due != 0 {
 		t.Fatalf("%+v, %v", r, err)

@@ -28,7 +28,7 @@ func (a asked) TryExclusive(context.Context, string, string) (*postgres.Exclusiv
 	return nil, a.err
 }
 
-// runUntil runs a collector whose first cycle comes immediately, until that many cycles have begun.
+// runUntil runs a collector until that many cycles have begun. Its first cycle begins immediately.
 func runUntil(t *testing.T, err error, cycles int) *observer.ObservedLogs {
 	t.Helper()
 	a := asked{times: make(chan struct{}, cycles), err: err} // none is missed

@@ -54,7 +54,7 @@ func (r *Runner) Now(ctx context.Context, dry bool, each func(Judgement) error) 
 // Last returns the findings of the last cycle of this term, or nil.
 func (r *Runner) Last() *Report { return r.last.Load() }
 
-// firstCycle is the time from the beginning of a term to its first cycle. If it were a whole interval, a leader
+// firstCycle is the time from the beginning of a term to its first cycle. If that time were a whole interval, leaders
 // with shorter terms would never collect.
 const firstCycle = time.Minute
 

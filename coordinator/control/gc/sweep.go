@@ -33,8 +33,8 @@ func (c *cycle) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// again judges a batch once more, marks the workspaces whose deletion it makes final, and returns the archives
-// that may be deleted now.
+// again judges a batch once more, and returns the archives that may be deleted now. If that makes the deletion of a
+// workspace final, it marks the workspace as collected.
 func (c *cycle) again(ctx context.Context, batch []due) ([]Judgement, error) {
 	if err := c.hold.check(ctx); err != nil {
 		return nil, err
@@ -105,12 +105,12 @@ func (c *cycle) remove(ctx context.Context, doomed []Judgement) error {
 	for _, f := range doomed {
 		keys, objects = append(keys, f.Key), append(objects, f.Key, f.Key+contract.MetaSuffix)
 	}
-	// The rows are deleted first: the next listing finds remaining objects, but nothing would find remaining
-	// rows. An archive that stays gets its row again from the listing.
+	// The rows are deleted first, because the next listing finds objects that remain, but nothing would find rows that
+	// remain. If an archive remains, the next listing restores its row.
 	if err := c.opts.Store.RemoveArchives(ctx, keys); err != nil {
 		return err
 	}
-	// This is the last moment: the request itself cannot be taken back.
+	// The lease is checked here because the following request cannot be taken back.
 	if !c.hold.leads() {
 		return errNotLeading
 	}
@@ -143,8 +143,8 @@ func (c *cycle) remove(ctx context.Context, doomed []Judgement) error {
 	return errors.Join(err, c.opts.Orphans.remove(ctx, deleted))
 }
 
-// uploads aborts uploads of archives that began too long ago. No operation takes that long, so none still uses
-// them, and their parts are listed nowhere else.
+// uploads aborts uploads of archives that began too long ago. No operation takes that long, so none still uses such an
+// upload. The parts of an upload appear in no other listing.
 func (c *cycle) uploads(ctx context.Context) error {
 	if c.generation == untimed {
 		return nil

@@ -1,5 +1,5 @@
-// Package history deletes records that are kept for a limited time: old transitions of the workspaces (SPEC 4), and
-// old entries of the audit (SPEC 13).
+// Package history deletes records whose time has passed: old transitions of the workspaces (SPEC 4), and old entries of
+// the audit (SPEC 13).
 package history
 
 import (
@@ -21,7 +21,7 @@ const batch = 1000
 type Kept struct {
 	// For returns how long the rows are kept; 0 means forever.
 	For func() time.Duration
-	// Trim deletes at most limit rows that are older, and returns how many.
+	// Trim deletes at most limit rows that are older than olderThan, and returns how many it has deleted.
 	Trim func(ctx context.Context, olderThan time.Duration, limit int) (deleted int64, err error)
 }
 

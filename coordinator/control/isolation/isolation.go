@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/outage"
 )
 
-// interval is how often the rules are applied again: another program may have flushed them under running
-// workspaces. It is also the pause after a failure.
+// interval is the time after which the rules are applied again, because another program may have deleted them while
+// workspaces run. It is also the pause after a failure.
 const interval = time.Minute
 
 // Keeper keeps the rules. It is safe for concurrent use.

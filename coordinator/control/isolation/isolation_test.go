@@ -14,7 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend/egress"
 )
 
-// TestIsolationIsTold: each state is logged once, and included in each health answer for as long as it lasts.
+// TestIsolationIsTold: each state of the isolation is logged once. While a problem lasts, each health answer includes
+// it.
 func TestIsolationIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	k := New(backend.Backend{}, nil, zap.New(core))

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// The advisory locks of an installation are pairs of 32-bit numbers. The first is derived from [Options.LockID] and
-// distinguishes the installation from everything else that takes locks in this database. The second is a [key].
+// The advisory locks of an installation are pairs of 32-bit numbers. The first number is derived from [Options.LockID],
+// and distinguishes the installation from everything else that takes locks in this database. The second is a [key].
 // One-shard processes use LockID itself, which is one 64-bit number: PostgreSQL keeps the two kinds apart.
 //
 //	member(n)       held, shared, by the session of every process that has n shards:
@@ -26,7 +26,8 @@ func space(lockID int64) int32 {
 	return int32(h.Sum32())
 }
 
-// key is the second number of a pair: the kind of lock, its holder's number of shards, and the shard.
+// key is the second number of a pair. It contains the kind of the lock, the number of shards that the lock's holder
+// has, and the shard.
 type key uint32
 
 const (
@@ -43,12 +44,12 @@ func (k key) kind() key   { return k & kinds }
 func (k key) shards() int { return int(k >> 12 & 0xffff) }
 func (k key) shard() int  { return int(k & 0xfff) }
 
-// view is the set of processes and what each leads, as shown by the server's locks. Processes are identified by
-// the number of their session.
+// view is the set of processes and the shards that each of them leads, as PostgreSQL's locks show them. Processes are
+// identified by the number of their session.
 type view struct {
 	// members maps each process with several shards to its number of shards.
 	members map[uint32]int
-	// single means that a process with one shard leads or waits to lead.
+	// single means that a process that is configured with one shard leads or waits to lead.
 	single bool
 	// holders maps the locks of shards, of every number of shards, to their holders.
 	holders map[key]uint32
@@ -58,13 +59,14 @@ type view struct {
 type moves struct {
 	// give are shards to give up, and take are shards to try to lead.
 	give, take []int
-	// yield is the number of shards of the processes that this one waits for; 0 if it need not wait.
+	// yield is set if this process must wait for processes with another number of shards: it is that number. Otherwise
+	// it is 0.
 	yield int
 }
 
-// balance returns the moves of the process me, among those with that number of shards. It is the same function
-// in every process. The targets that it computes from one view add up, so no two processes want the same shard.
-// A view in which every process has its target changes nothing.
+// balance returns the moves of the process me, considering only processes with that number of shards. Every process
+// computes the same function. If they see the same view, their targets add up to all shards, so no two processes want
+// the same shard. A view in which every process has its target changes nothing.
 func (v view) balance(me uint32, shards int) moves {
 	var mine, others []int
 	for k := range v.holders {
@@ -131,8 +133,8 @@ func (v view) sorted(shards int) []uint32 {
 	return all
 }
 
-// free returns at most n shards without a leader. Each process begins at a different shard, so that they do not all try
-// the same one.
+// free returns at most n shards without a leader. Each process begins with a different shard, so that they do not all
+// try to take the same one.
 func (v view) free(me uint32, shards, n int) (free []int) {
 	all := v.sorted(shards)
 	if len(all) == 0 {

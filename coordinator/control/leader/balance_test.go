@@ -9,7 +9,7 @@ import (
 	"github.com/codehub/gateway/coordinator/seed"
 )
 
-// scene returns a view of processes with n shards and the shards that each of them leads.
+// scene returns a view of processes that have n shards, in which each process leads the shards that led names.
 func scene(n int, led map[uint32][]int) view {
 	v := view{members: make(map[uint32]int), holders: make(map[key]uint32)}
 	for p, shards := range led {
@@ -74,8 +74,8 @@ func TestTheSmallestNumberOfShardsLeads(t *testing.T) {
 	}
 }
 
-// Processes join, die and look in random order. Afterwards every process has its share after a few looks, and
-// nothing moves any more. No more shards have moved than necessary.
+// Processes join, die and look in random order. After that, each process has its share after a few looks, and no shard
+// moves any more. No more shards have moved than necessary.
 func TestSharesSettle(t *testing.T) {
 	for _, number := range seed.Numbers(t, 500) {
 		r := rand.New(rand.NewPCG(number, 6))

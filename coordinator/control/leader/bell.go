@@ -23,7 +23,7 @@ func (b *bell) ring() {
 	}
 }
 
-// listen returns a context that ends after d or with a ring.
+// listen returns a context that ends after d, or earlier if the bell rings.
 func (b *bell) listen(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	b.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/control/leader"
 )
 
-// cable is a connection to the server that can be cut without either end noticing. As in a partitioned network,
-// nothing arrives any more and nothing is closed.
+// cable is a connection to the server that can be cut without either end noticing. As in a partitioned network, no more
+// data arrives then, but neither end sees the connection close.
 type cable struct {
 	gate sync.RWMutex // held for writing while cut
 	cfg  *pgx.ConnConfig
@@ -64,7 +64,7 @@ func lay(t *testing.T, cfg *pgx.ConnConfig) *cable {
 	return c
 }
 
-// carry copies in one direction, and passes on the end of the connection, unless cut.
+// carry copies data in one direction, and passes on the end of the connection. Once the cable is cut it does neither.
 func (c *cable) carry(from, to net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -87,7 +87,7 @@ func (c *cable) carry(from, to net.Conn) {
 func TestALeaderThatIsCutOffStopsBeforeItIsReplaced(t *testing.T) {
 	cfg, conn := database(t)
 	c := lay(t, cfg)
-	// The first one must not lose its lease before it is cut off.
+	// The first process must not lose its lease before the cable is cut.
 	brief := func(o *leader.Options) { o.LeaseDuration = leader.DefaultLeaseDuration }
 	a := start(t, c.cfg, "a", brief)
 	first := a.leads(t)

@@ -13,7 +13,7 @@ type heartbeat struct {
 	last clock.Moment
 }
 
-// beat records a request sent at t, once it has been answered. The time of the request counts, not that of the
+// beat records a request sent at t, once it has been answered. The time of the request counts, and not the time of the
 // answer, which may have been delayed.
 func (h *heartbeat) beat(t clock.Moment) {
 	h.mu.Lock()
@@ -21,8 +21,8 @@ func (h *heartbeat) beat(t clock.Moment) {
 	h.last = t
 }
 
-// within reports whether the last beat is at most d ago, by whichever clock of this process shows the longer
-// time. A suspended machine has led for longer than it knows.
+// within reports whether the last beat is at most d ago. Of this process's clocks, the one that shows the longer time
+// counts, because the monotonic clock does not count the time during which the machine was suspended.
 func (h *heartbeat) within(d time.Duration) bool {
 	h.mu.Lock()
 	last := h.last

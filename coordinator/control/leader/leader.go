@@ -1,15 +1,16 @@
-// Package leader elects, for each shard of the workspaces, one process among many (SPEC 5). Leading a shard
-// means holding a session-level advisory lock of PostgreSQL on a connection of its own: losing the connection
-// is losing the leadership.
+// Package leader elects, for each shard of the workspaces, one process among many (SPEC 5). The leader of a shard holds
+// a session-level advisory lock of PostgreSQL on a connection of its own. If it loses the connection, it loses the
+// leadership.
 //
-// With one shard all processes wait for its lock, so that the next leader gets it the moment the last one's
-// session ends. With several, the processes count one another by the locks of their sessions and divide the
+// With one shard, all processes wait for the shard's lock, so the next leader gets it as soon as the last leader's
+// session ends. With several shards, the processes find one another by the locks of their sessions, and divide the
 // shards between them (see balance.go).
 //
-// Three things keep a former leader from acting. The context of its work ends as soon as the connection breaks. It also
-// ends when the server has not answered for [Options.LeaseDuration], which is before the server gives the lock to
-// another process. And every term has an epoch, larger than the one before, and each write to the database is
-// conditional on that epoch. So a process that slept through both ends changes nothing.
+// Three mechanisms keep a former leader from acting. First, the context of its work ends as soon as the connection
+// breaks. Second, the context ends when PostgreSQL has not answered for [Options.LeaseDuration]. That is before
+// PostgreSQL gives the lock to another process. Third, every term has an epoch that is larger than that of the term
+// before, and each write to the database is conditional on that epoch. So a process that was suspended when its context
+// should have ended changes nothing.
 //
 // It owns the locks, their connection and the epochs. It must not know what a leader does: that is the function
 // given to [Elector.Run].
@@ -45,8 +46,8 @@ const (
 	DefaultLockID        = 12345
 	DefaultShards        = 1
 	DefaultRetryInterval = 5 * time.Second
-	// DefaultLeaseDuration is long enough for five renewals, so that a busy server does not end a term. It is
-	// short enough that a stopped leader is replaced within five seconds (see [Options.silence]).
+	// DefaultLeaseDuration is long enough for five renewals, so that a term does not end only because PostgreSQL is
+	// busy. It is short enough that a stopped leader is replaced within five seconds (see [Options.silence]).
 	DefaultLeaseDuration = 3 * time.Second
 )
 
@@ -58,9 +59,9 @@ const minLease = 100 * time.Millisecond
 
 // Settings can be changed while the elector runs.
 type Settings struct {
-	// RetryInterval is the wait after a failed connection, and how long one wait for the lock lasts before it
-	// is renewed; ±25 % (COORDINATOR_RETRY_INTERVAL). A hand-over does not wait for it. Default
-	// [DefaultRetryInterval].
+	// RetryInterval is the pause after a failed connection. It is also how long one statement waits for the lock before
+	// it is repeated. Both vary by ±25 % (COORDINATOR_RETRY_INTERVAL). A change of the leader does not wait for it.
+	// Default [DefaultRetryInterval].
 	RetryInterval time.Duration
 }
 
@@ -77,8 +78,8 @@ func (s Settings) Validate() error {
 
 // Options configure an [Elector].
 type Options struct {
-	// Conn is the configuration of the connection to PostgreSQL. It must come from [pgx.ParseConfig], and lead
-	// to the server itself: a pooler that shares sessions shares locks too.
+	// Conn is the configuration of the connection to PostgreSQL. It must come from [pgx.ParseConfig]. It must lead
+	// directly to PostgreSQL, because with a pooler that shares sessions, processes would share locks, too.
 	Conn *pgx.ConnConfig
 	// Lock names the rows in system_locks: "coordinator" with one shard, "coordinator/0" and so on with
 	// several. Default [DefaultLock].
@@ -87,14 +88,14 @@ type Options struct {
 	// Processes of one installation have the same Lock and LockID. Default [DefaultLockID].
 	LockID int64
 	// Shards is how many parts the workspaces are split into, at most [MaxShards] (COORDINATOR_SHARDS).
-	// Processes with different numbers never lead at the same time: those with the smallest number lead.
+	// Processes with different numbers of shards never lead at the same time: those with the smallest number lead.
 	// Default [DefaultShards].
 	Shards int
 	// Node names this process in system_locks. Default: the host name.
 	Node string
-	// LeaseDuration is how long the leader may act without an answer from the server. The server ends a silent
-	// session after one and a half times that, so a leader that is stopped or cut off is replaced within that
-	// time. At least 100 ms. Default [DefaultLeaseDuration].
+	// LeaseDuration is how long the leader may act without an answer from PostgreSQL. PostgreSQL ends a silent session
+	// after one and a half times LeaseDuration. Within that time, a leader that is stopped or cut off is replaced. At
+	// least 100 ms. Default [DefaultLeaseDuration].
 	LeaseDuration time.Duration
 	// Settings apply until [Elector.Set] changes them; zero fields take the defaults.
 	Settings Settings
@@ -137,9 +138,10 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// silence is the time without a request after which the server ends the session. The server counts from its last
-// answer, the lease from the request before that. So half a lease remains for the last request that was sent under the
-// lease, and for clocks of different speeds.
+// silence is the time without a request after which PostgreSQL ends the session. PostgreSQL measures it from its last
+// answer, but the lease is measured from the request before that answer. So at least half a lease remains between the
+// end of the lease and the end of the session. It is needed for the last request that was sent under the lease, and
+// because clocks may differ in speed.
 func (o Options) silence() time.Duration { return o.LeaseDuration * 3 / 2 }
 
 // lockName is the name of a shard's row in system_locks.
@@ -156,9 +158,9 @@ type Term struct {
 	Fence postgres.Fence
 	// Shard is the leader's part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
-	// Lease reports whether the term continues and the server has confirmed that within
-	// [Options.LeaseDuration]. Call it before anything that cannot be undone: a process that was stopped and
-	// continues may not have noticed its loss yet. It performs no I/O.
+	// Lease reports whether the term continues, and whether PostgreSQL has confirmed that within
+	// [Options.LeaseDuration]. Call it before anything that cannot be undone: a process that was stopped and continues
+	// may not have noticed yet that it no longer leads. It performs no I/O.
 	Lease func() bool
 }
 
@@ -171,7 +173,7 @@ type Status struct {
 	// Led are the shards that this process leads, in ascending order; Shards is the number of all shards.
 	Led    []int
 	Shards int
-	// Refused is why this process must not lead although it is up: a [*postgres.OlderError], or nil.
+	// Refused is why this process must not lead although it runs: a [*postgres.OlderError], or nil.
 	Refused error
 }
 
@@ -184,7 +186,7 @@ type Elector struct {
 
 	mu  sync.Mutex
 	led []int // the shards whose terms go on, sorted
-	// yielding is the number of shards of the processes that this one waits for; it is logged when it changes.
+	// yielding is the number of shards of the processes for which this one waits, or 0. A change of it is logged.
 	yielding int
 	// older is the finding of the last session: see [Status.Refused].
 	older error
@@ -244,14 +246,15 @@ func (e *Elector) leads(shard int, yes bool) {
 const longTerm = time.Minute
 
 // Run takes part in the election until ctx ends, and calls lead for each term. With several shards, several
-// terms may run at the same time. The context of lead ends with the term; lead MUST return soon after, because
-// the elector does not release the lock before that. If lead returns earlier, with or without an error, the
-// elector resigns from all shards. After a pause that grows with repeated failures, it takes part again.
+// terms may run at the same time. The context of lead ends with the term. lead MUST then return soon, because the
+// elector does not release the lock before lead has returned. If lead returns earlier, with or without an error, the
+// elector resigns from all shards. After a pause, which grows with repeated failures, it takes part in the election
+// again.
 //
 // Run returns nil after ctx has ended, every lead has returned and the locks are released.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, t Term) error) error {
-	// The pause after a first lost term is short: often only the connection was lost, and no other process
-	// wants the lock.
+	// The first pause after a lost term is short, because often only the connection was lost and no other process wants
+	// the lock.
 	again := backoff.ExponentialBackOff{
 		InitialInterval: 200 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2,
 		RandomizationFactor: 0.25,

@@ -56,8 +56,8 @@ type process struct {
 
 func start(t *testing.T, cfg *pgx.ConnConfig, node string, change func(*leader.Options)) process {
 	t.Helper()
-	// The retry interval and the lease are longer than any test waits, so that no result depends on a retry, or
-	// on a busy machine that renews too late.
+	// The retry interval and the lease are longer than any test waits. So no result depends on a retry, or on whether a
+	// busy machine renews the lease in time.
 	opts := leader.Options{Conn: cfg, Node: node, Settings: leader.Settings{RetryInterval: time.Hour}, LeaseDuration: time.Hour}
 	if change != nil {
 		change(&opts)
@@ -139,7 +139,7 @@ func waiting(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// holder returns the server process of the session that holds the lock.
+// holder returns the pid of PostgreSQL's process for the session that holds the lock.
 func holder(t *testing.T, conn *pgx.Conn) (pid int) {
 	t.Helper()
 	err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
@@ -206,7 +206,7 @@ func TestALostConnectionEndsTheLeadershipAtOnce(t *testing.T) {
 	if cause := context.Cause(first.ctx); cause == nil || errors.Is(cause, context.Canceled) {
 		t.Fatalf("the context does not say why it ended: %v", cause)
 	}
-	// The first one is in the queue again, and takes over in its turn.
+	// The first process waits for the lock again, and becomes the leader when the second one loses its session.
 	waiting(t, conn)
 	kill(t, conn, holder(t, conn))
 	if third := a.leads(t); third.Fence.Epoch != 3 {
@@ -223,7 +223,7 @@ func TestAWaiterThatIsKilledIsBackInTheQueue(t *testing.T) {
 	var pid int
 	if err := conn.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&pid); err != nil {
-		// It waits a hundred times a second, and was between two waits.
+		// The process b begins a new wait a hundred times a second, and was between two waits at that moment.
 		if !errors.Is(err, pgx.ErrNoRows) {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestAnErrorOfTheWorkEndsTheTerm(t *testing.T) {
 	waiting(t, conn)
 	first.end <- errors.New("everything is broken")
 	second := b.leads(t)
-	// a starts over: it queues again, and leads when b gives up without an error.
+	// The process a waits for the lock again, and leads when b's work ends without an error.
 	waiting(t, conn)
 	second.end <- nil
 	if third := a.leads(t); third.Fence.Epoch != 3 {
@@ -287,10 +287,11 @@ func TestTheLockIsKeptUntilTheWorkHasEnded(t *testing.T) {
 	b.leads(t)
 }
 
-// Two processes with different lock ids both get a lock; the epoch tells the first that something is wrong.
+// Two processes with different lock ids both get a lock. The first one notices by the epoch that something is wrong.
 func TestAnEpochOfAnotherProcessEndsTheLeadership(t *testing.T) {
 	cfg, _ := database(t)
-	// It looks five times per lease, which must not end before it has seen the other one.
+	// The first process checks its epoch five times per lease. The lease must not end before it has seen the other
+	// process's epoch.
 	looks := func(o *leader.Options) { o.LeaseDuration = 10 * time.Second }
 	a := start(t, cfg, "a", looks)
 	first := a.leads(t)
@@ -341,7 +342,7 @@ func TestSettingsAreValidatedUnderTheirOptionsName(t *testing.T) {
 	}
 }
 
-// Package outage tests the reporter; this test is about when it is called.
+// Package outage tests the reporter itself; this test checks when it is called.
 func TestAnOutageOfTheServerIsLoggedOnce(t *testing.T) {
 	server, dsn := devenv.NewPostgreSQL(t)
 	s, err := store.Open(dsn, postgres.Options{})

@@ -12,12 +12,12 @@ import (
 	"github.com/codehub/gateway/coordinator/logkey"
 )
 
-// channel carries a hint that shards have become free or that a process has joined. The others look immediately
-// instead of at the next poll.
+// channel carries the hint that shards have become free or that a process has joined. With the hint, the other
+// processes look immediately instead of at their next poll.
 const channel = "codehub_leader"
 
-// viewSQL reads the locks of an installation: its pairs, and the processes that lead or wait to lead one shard.
-// The argument types of the oids need the casts.
+// viewSQL reads the locks of an installation: the pairs, and the one-shard locks of processes that lead or wait to
+// lead. The argument types of the oids need the casts.
 const viewSQL = `SELECT pid, objid, objsubid = 1 FROM pg_locks
 	WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 	AND (objsubid = 2 AND classid = $1::oid AND granted
@@ -80,8 +80,8 @@ func (s *session) look(ctx context.Context) (view, error) {
 	return v, nil
 }
 
-// share reads the members, takes the shards that are due to this process, and ends its terms for shards that are due
-// to others.
+// share reads the members. It takes the shards that this process should lead, and ends its terms for shards that other
+// processes should lead.
 func (s *session) share(ctx context.Context) error {
 	asked := clock.Now()
 	v, err := s.look(ctx)
@@ -92,7 +92,8 @@ func (s *session) share(ctx context.Context) error {
 	s.outage.Recovered()
 	d := v.balance(s.conn.PgConn().PID(), s.opts.Shards)
 	s.report(d.yield)
-	// A surplus must be seen twice, so that a process that joins and dies moves nothing.
+	// A process gives up shards only after it has seen the surplus twice, so that no shard moves because of a process
+	// that joins and dies.
 	give := len(d.give) > 0
 	if give && (s.surplus || d.yield > 0) {
 		for _, shard := range d.give {
@@ -131,10 +132,10 @@ func (s *session) report(yield int) {
 	s.log.Info("all processes use this number of shards now", zap.Int(logkey.Shards, s.opts.Shards))
 }
 
-// take begins a term of the shard, if its lock is free and no process with another number of shards leads.
+// take begins a term of the shard if the shard's lock is free and no process with another number of shards leads.
 func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !s.several {
-		// A process that leads, or waits to lead, one shard takes precedence.
+		// A process that is configured with one shard, and leads or waits to lead, takes precedence.
 		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", s.opts.LockID).Scan(
 			&s.several); err != nil {
 			return false, fmt.Errorf("excluding processes with one shard: %w", err)
@@ -151,8 +152,8 @@ func (s *session) take(ctx context.Context, shard int) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	// Each process takes the lock first and looks then, so of two processes with different numbers of shards at
-	// least one sees the other.
+	// Each process first takes the lock and then looks at the others. So of two processes with different numbers of
+	// shards, at least one sees the other.
 	v, err := s.look(ctx)
 	if err != nil {
 		return false, err
@@ -176,7 +177,7 @@ func (s *session) unlock(ctx context.Context, shard int) error {
 	return nil
 }
 
-// leave lets processes with one shard lead, if this one leads nothing.
+// leave lets processes that are configured with one shard lead, if this process leads no shard.
 func (s *session) leave(ctx context.Context) error {
 	if !s.several || len(s.terms) > 0 {
 		return nil

@@ -28,8 +28,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The test binary is also the process that these tests kill and stop. With this variable it takes part in the
-// election on that database until its standard input ends.
+// The test binary is also the process that these tests kill and stop. If this variable is set, the binary takes part in
+// the election on the database that it names, until its standard input ends.
 const processEnv = "CODEHUB_TEST_LEADER"
 
 func TestMain(m *testing.M) {
@@ -82,9 +82,9 @@ func participate(dsn string) error {
 	return e.Run(ctx, func(ctx context.Context, t leader.Term) error { return work(ctx, pool, os.Args[1], t) })
 }
 
-// work is a leader's work: rows written under the fence, and a note of when the lease was valid. It continues
-// until a write was refused, or until a moment after the end of the term, so that it also attempts the writes
-// of a deposed leader.
+// work is a leader's work: it writes rows under the fence, and records when the lease was valid. It continues for a
+// moment after the end of the term, or until a write was refused. So the test includes the attempts of a deposed leader
+// to write.
 func work(ctx context.Context, db *pgxpool.Pool, node string, t leader.Term) error {
 	after := context.WithoutCancel(ctx)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -212,7 +212,7 @@ func (c *cluster) kill(p *proc) {
 	_ = p.cmd.Wait()
 }
 
-// holders returns the process that began the present epoch of each shard, and the epochs.
+// holders returns, for each shard, the present epoch and the process that began it.
 func (c *cluster) holders() (holders map[int]string, epochs map[int]int64) {
 	c.t.Helper()
 	rows, err := c.conn.Query(c.t.Context(), `SELECT CASE WHEN lock_name LIKE '%/%' THEN split_part(lock_name, '/', 2)::int ELSE 0 END,
@@ -304,7 +304,7 @@ func (c *cluster) verify() {
 	if n := count("nodes", `SELECT count(*) FROM (SELECT FROM written GROUP BY shard, epoch HAVING count(DISTINCT node) > 1) w`); n > 0 {
 		c.t.Errorf("%d epochs have rows of two processes", n)
 	}
-	// A lease that was seen to be valid after a later one had been seen.
+	// This counts leases that were still valid after a later lease of the same shard had become valid.
 	if n := count("leases", `WITH ends AS (SELECT shard, epoch, max(asked) AS last, min(answered) AS first FROM leases WHERE valid GROUP BY shard, epoch)
 		SELECT count(*) FROM ends a JOIN ends b USING (shard) WHERE a.epoch < b.epoch AND a.last > b.first`); n > 0 {
 		c.t.Errorf("%d pairs of terms of one shard overlap", n)
@@ -314,8 +314,8 @@ func (c *cluster) verify() {
 		count("refused", `SELECT count(*) FROM leases WHERE refused`))
 }
 
-// Processes are killed and stopped at random; at any time each shard has at most one leader, and soon has one
-// again.
+// Processes are killed and stopped at random. At any time each shard has at most one leader, and after each loss it
+// soon has a leader again.
 func TestNoTwoLeadOneShardUnderRandomKillsAndStops(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestNoTwoLeadOneShardUnderRandomKillsAndStops(t *testing.T) {
 	}
 }
 
-// The server ends a silent session after one and a half leases: 4.5 s by default.
+// PostgreSQL ends a silent session after one and a half leases, which is 4.5 s by default.
 func TestALeaderThatIsStoppedIsReplacedInSeconds(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

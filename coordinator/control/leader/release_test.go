@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A migration may require newer leaders while this process leads (SPEC 12.14).
+// While this process leads, a migration may require leaders of a newer release (SPEC 12.14).
 func TestALeaderThatBecomesTooOldGivesUp(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		cfg, conn := database(t)
@@ -40,7 +40,7 @@ func TestALeaderThatBecomesTooOldGivesUp(t *testing.T) {
 			var older *postgres.OlderError
 			return errors.As(p.Status().Refused, &older) && older.Lead == 99 && !p.Status().IsLeader
 		})
-		// It holds no lock for which a newer process would have to wait.
+		// This process holds no lock for which a newer process would have to wait.
 		wait.Until(t, "it holds no lock", func() bool {
 			var held int
 			if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'

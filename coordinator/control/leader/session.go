@@ -29,8 +29,8 @@ var (
 // lockNotAvailable is the SQLSTATE of a wait that lock_timeout ended.
 const lockNotAvailable = "55P03"
 
-// pollInterval is how often a process looks for shards without a leader: a killed process does not announce its
-// end.
+// pollInterval is the time after which a process looks for shards without a leader. It is needed because a killed
+// process does not announce its end.
 const pollInterval = 250 * time.Millisecond
 
 // session is one connection and the terms that depend on it.
@@ -44,15 +44,15 @@ type session struct {
 	bell  bell
 	terms map[int]*term // by shard, until their work has ended and the lock is given back
 	ended chan *term    // terms whose work has ended
-	// several means that this session holds the lock that excludes processes with one shard; surplus means that the
-	// last look found shards to give up.
+	// several means that this session holds the lock that keeps processes with one shard from leading. surplus means
+	// that the last look found shards to give up.
 	several, surplus bool
 	began            time.Time    // when the first term began
 	confirmed        clock.Moment // when the epochs were last compared
 }
 
 // session opens one connection and leads shards on it until the connection is lost, ctx ends, or the work of a term
-// returns early. It returns the time at which its first term began, zero if there was none, and the reason why the
+// returns early. It returns the time at which its first term began, or zero if there was none, and the reason why the
 // session ended.
 func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
@@ -86,9 +86,9 @@ func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) 
 	return s.began, err
 }
 
-// abandon ends all terms after a panic in the session itself. Closing its connection releases the locks, so it waits
-// for the terms' work. The wait is bounded, because the session's own state may be wrong. The epochs stop any work
-// that ends later.
+// abandon ends all terms after a panic in the session itself. Closing the session's connection releases the locks, so
+// abandon first waits until the work of the terms has ended. The wait is bounded, because the session's own state may
+// be wrong. The epochs stop any work that ends later.
 func (s *session) abandon(err error) {
 	s.revokeAll(err)
 	limit := time.After(s.opts.LeaseDuration)
@@ -101,8 +101,8 @@ func (s *session) abandon(err error) {
 	}
 }
 
-// mayLead returns an error if this process is too old for the schema to lead (SPEC 12.14). A process that
-// becomes too old loses its epochs, and is refused new ones for a lock that it waits for.
+// mayLead returns an error if this process is too old for the schema to lead (SPEC 12.14). When a process becomes too
+// old, PostgreSQL ends its epochs. If it gets a lock that it was waiting for, PostgreSQL refuses it a new epoch.
 func (s *session) mayLead(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.opts.LeaseDuration)
 	defer cancel()
@@ -135,8 +135,8 @@ func (s *session) enter(ctx context.Context) error {
 	return nil
 }
 
-// connect opens the connection and makes both ends notice the loss of the other: the operating systems' own
-// defaults are hours.
+// connect opens the connection, and makes each end notice the loss of the other. With the operating systems' defaults
+// that would take hours.
 func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 	lease := e.opts.LeaseDuration
 	cfg := e.opts.Conn.Copy()
@@ -151,8 +151,8 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("connecting for the leader's lock: %w", err)
 	}
 	for _, s := range e.serverSettings() {
-		// They are set one by one, and errors are not fatal: a server too old to know one of them still gets the
-		// others.
+		// The settings are made one by one, and errors are not fatal, so that a PostgreSQL that is too old to know one
+		// of them still gets the others.
 		if _, err := conn.Exec(ctx, "SELECT set_config($1, $2, false)", s.name, s.value); err != nil {
 			if conn.IsClosed() {
 				return nil, fmt.Errorf("setting %s for the leader's lock: %w", s.name, err)
@@ -168,7 +168,7 @@ func (e *Elector) connect(ctx context.Context) (*pgx.Conn, error) {
 // serverSetting is a parameter of a PostgreSQL session.
 type serverSetting struct{ name, value string }
 
-// serverSettings make the server end this session when its client is gone, cut off, or stopped, but only after
+// serverSettings make PostgreSQL end this session when its client is gone, cut off, or stopped. That happens only after
 // the client's own lease has ended.
 func (e *Elector) serverSettings() []serverSetting {
 	silence := strconv.FormatInt(e.opts.silence().Milliseconds(), 10)
@@ -181,14 +181,14 @@ func (e *Elector) serverSettings() []serverSetting {
 		{"tcp_keepalives_idle", "1"},
 		{"tcp_keepalives_interval", "1"},
 		{"tcp_keepalives_count", seconds},
-		// A process that is killed while it waits must not be given the lock.
+		// PostgreSQL must not give the lock to a process that was killed while it waited.
 		{"client_connection_check_interval", "500"},
 	}
 }
 
-// acquire waits for the lock of the only shard. It lets PostgreSQL wait instead of polling, so that the next
-// leader has the lock the moment the last one's session ends. Each wait is bounded: it holds a snapshot, and a
-// waiting client does not notice the loss of its server.
+// acquire waits for the lock of the only shard. It does not poll, but lets PostgreSQL wait, so that the next leader has
+// the lock as soon as the last leader's session ends. Each wait is bounded, because a waiting statement holds a
+// snapshot, and because a waiting client does not notice that it has lost the server.
 func (s *session) acquire(ctx context.Context) error {
 	for {
 		wait := jitter(time.Duration(s.retry.Load()))
@@ -210,8 +210,8 @@ func (s *session) acquire(ctx context.Context) error {
 	}
 }
 
-// hold keeps the terms of the session, and takes and gives up shards, until the session ends. It keeps the
-// locks, and renews the lease, until the work of every term has ended.
+// hold maintains the terms of the session, and takes and gives up shards, until the session ends. It keeps the locks
+// and renews the lease until the work of every term has ended.
 func (s *session) hold(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.bell.ring)
 	defer stop()
@@ -279,8 +279,8 @@ func (s *session) settle(over *error) error {
 // renew extends the lease: it asks the server whether the epochs are still this process's own. With several
 // shards it also balances the shares.
 func (s *session) renew(share bool) error {
-	// The end of the work must not cut this short: that would close the connection, which must still release
-	// the locks.
+	// The end of the work must not cancel these statements. A cancelled statement closes the connection, which is still
+	// needed to release the locks.
 	bounded, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))
 	defer cancel()
 	if share && s.opts.Shards > 1 {

@@ -124,7 +124,7 @@ func (s *stage) join(t *testing.T, cfg *pgx.ConnConfig, node string, shards int)
 	return member{e, stop, logs}
 }
 
-// leads returns when the members lead that many shards, in any order.
+// leads returns when the members lead those numbers of shards, in any order.
 func leads(t *testing.T, members []member, want ...int) {
 	t.Helper()
 	wait.For(t, fmt.Sprintf("the processes lead %v shards", want), func() error {
@@ -203,7 +203,7 @@ func TestALostSessionEndsAllItsTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, conn, pid)
-	// Whichever process takes them, each shard gets a new term, and both processes have their share in the end.
+	// Whichever process takes the shards, each of them gets a new term, and in the end both processes have their share.
 	wait.Until(t, "the shards of the lost session have new terms", func() bool { return s.begun() >= before+2 })
 	leads(t, []member{a, b}, 2, 2)
 }
@@ -224,8 +224,8 @@ func TestWorkThatFailsInOneShardResignsFromAll(t *testing.T) {
 	}
 }
 
-// A rolling change: one process after the other ends and starts with another number of shards. The stage checks
-// that no two terms with different numbers overlap.
+// In a rolling change, one process after the other ends, and starts again with another number of shards. The stage
+// checks that no two terms with different numbers overlap.
 func TestANumberOfShardsIsChangedProcessByProcess(t *testing.T) {
 	for _, tt := range []struct{ from, to int }{{1, 8}, {8, 1}, {4, 8}, {8, 3}} {
 		t.Run(fmt.Sprintf("from %d to %d", tt.from, tt.to), func(t *testing.T) {
@@ -294,8 +294,8 @@ func TestANumberOfShardsIsChangedProcessByProcess(t *testing.T) {
 	}
 }
 
-// A suspended leader with the former number of shards holds its locks until the server ends its session, and can write
-// nothing afterwards.
+// A suspended leader with the former number of shards holds its locks until PostgreSQL ends its session. It can write
+// nothing after that.
 func TestEveryEpochOfTheFormerNumberOfShardsEnds(t *testing.T) {
 	cfg, conn := database(t)
 	s := newStage(t)

@@ -58,9 +58,10 @@ func (s *session) begin(ctx context.Context, shard int) error {
 	return nil
 }
 
-// nextEpoch creates a term's fencing value, on the connection that holds the lock. Both statements are one
-// transaction. When the number of shards has changed, the first one ends the epochs of all terms with the former
-// number. A suspended leader of that time may still exist, and its shard overlaps several of the present shards.
+// nextEpoch creates the epoch of a term, on the connection that holds the lock. Both statements are one transaction.
+// If the number of shards has changed, the first statement ends the epochs of all terms with the former number. This is
+// necessary because a suspended leader of such a term may still exist, and its shard overlaps several of the present
+// shards.
 func (s *session) nextEpoch(ctx context.Context, shard int) (epoch int64, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE system_locks SET epoch = epoch + 1, shards = $2 WHERE shards <> $2 AND (lock_name = $1
@@ -107,8 +108,8 @@ func (s *session) confirm(ctx context.Context) error {
 	return nil
 }
 
-// giveBack releases the lock of a term whose work has ended, so that the next leader need not wait for the
-// server to see the connection close.
+// giveBack releases the lock of a term whose work has ended, so that the next leader need not wait until PostgreSQL
+// notices that the connection is closed.
 func (s *session) giveBack(t *term) error {
 	delete(s.terms, t.Shard)
 	ctx, cancel := context.WithDeadline(context.Background(), s.heard.deadline(s.opts.LeaseDuration))

@@ -1,9 +1,9 @@
-// Package orphan finds the containers, volumes and jobs that carry this installation's labels and belong to no
-// workspace any more, left behind by a crash, a restored database or a person.
+// Package orphan finds the containers, volumes and jobs that have this installation's labels but no longer belong to a
+// workspace. A crash, a restored database or a person may leave them behind.
 //
-// It owns the definition of an orphan. It reports, and removes nothing by itself: only [Finder.Remove] does, on
-// a person's command. A volume may hold the only copy of files, and a database that is older than reality knows
-// none of the newer workspaces (SPEC 12.9).
+// It owns the definition of an orphan. It reports orphans, and removes none by itself: only [Finder.Remove] does, on a
+// person's command. The reason is that a volume may hold the only copy of files, and that a restored, older database
+// does not know newer workspaces (SPEC 12.9).
 package orphan
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// MinAge is the minimum age of an orphan. A younger object may belong to a row that is not readable yet. Ages are
-// measured by one clock ([backend.ByOwnClock]).
+// MinAge is the minimum age of an orphan. A younger object may belong to a workspace whose row is not readable yet.
+// Ages are measured by one clock ([backend.ByOwnClock]).
 const MinAge = 15 * time.Minute
 
 // Backend is the container backend as the finder uses it. backend.Backend implements it.
@@ -66,8 +66,8 @@ type Finder struct {
 // New returns a finder. It performs no I/O.
 func New(b Backend, s Store, i Identity) *Finder { return &Finder{b, s, i, MinAge} }
 
-// OlderThan returns a finder that treats objects from that age on as orphans, for a person who knows that nothing is
-// being created.
+// OlderThan returns a finder that uses age as the minimum age of an orphan. It is for a person who knows that nothing
+// is being created at the moment.
 func (f *Finder) OlderThan(age time.Duration) *Finder {
 	other := *f
 	other.minAge = age
@@ -89,8 +89,8 @@ func (f *Finder) Find(ctx context.Context) ([]Orphan, error) {
 // readBatch is how many rows are read at once.
 const readBatch = 1000
 
-// judge returns the orphans among objects. It reads the rows after the objects were listed: the row of a
-// workspace is older than its objects.
+// judge returns the orphans among objects. It reads the rows after the objects were listed, because the row of a
+// workspace exists before its objects.
 func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan, error) {
 	ids := make(map[workspace.ID]struct{})
 	for _, o := range objects {
@@ -122,8 +122,8 @@ func (f *Finder) judge(ctx context.Context, objects []backend.Object) ([]Orphan,
 	return orphans, nil
 }
 
-// judge reports whether an object is an orphan, and why. When in doubt, it is not: if its age is unknown or after
-// until, or while an operation of a workspace may concern it.
+// judge reports whether an object is an orphan, and why. When in doubt, the object is not an orphan: if its creation
+// time is unknown or after until, or while an operation of a workspace may concern it.
 func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time) (Reason, bool) {
 	switch {
 	case o.Created.IsZero() || o.Created.After(until):
@@ -144,10 +144,11 @@ func judge(o backend.Object, w workspace.Workspace, known bool, until time.Time)
 }
 
 // Remove removes orphans that [Finder.Find] has returned and that are still orphans; it skips the others. It calls the
-// function each with every removed orphan and the error of the removal, or nil. It returns an error if it could not
-// judge the orphans again.
+// function each for every orphan that it tries to remove, with the error of the removal or nil. It returns an error if
+// it could not judge the orphans again.
 func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orphan, err error)) error {
-	// They are judged once for all removals: a person waits, and an orphan does not become needed within seconds.
+	// The orphans are judged only once, before all removals, because a person waits, and no orphan becomes needed again
+	// within seconds.
 	objects := make([]backend.Object, len(orphans))
 	for i, o := range orphans {
 		objects[i] = o.Object
@@ -159,7 +160,8 @@ func (f *Finder) Remove(ctx context.Context, orphans []Orphan, each func(o Orpha
 	// Containers and jobs first: they use volumes.
 	slices.SortStableFunc(still, func(a, b Orphan) int { return order(a.Kind) - order(b.Kind) })
 	for _, o := range still {
-		// This is checked each time, because the address of an engine may lead elsewhere by now.
+		// The identity is checked before each removal, because the address of the engine may lead to another one by
+		// now.
 		if err := f.identity.Backend(ctx); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (w *fixture) Backend(context.Context) error {
 
 func (w *fixture) finder() *Finder { return New(w, w, w) }
 
-// object returns an object that is old enough to be an orphan.
+// object returns an object that is old enough to count as an orphan.
 func object(kind backend.ObjectKind, name string, id workspace.ID) backend.Object {
 	return backend.Object{Kind: kind, Name: name, Workspace: id, UID: name, Created: time.Now().Add(-time.Hour)}
 }

@@ -33,7 +33,7 @@ type Search struct {
 // NewSearch returns a search. It performs no I/O.
 func NewSearch(f *Finder, log *zap.Logger) *Search { return &Search{finder: f, log: log} }
 
-// Look looks once, and logs the orphans if they differ from those of the last look.
+// Look looks for orphans once, and logs them if they differ from those of the last look.
 func (s *Search) Look(ctx context.Context) error {
 	orphans, err := s.finder.Find(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package pressure watches how full the disk of the homes is (SPEC 7). Past one mark the leader archives the
-// workspaces that have slept longest. Past a higher one nothing is brought to the disk until there is room. A
-// waiting workspace shows why.
+// Package pressure watches how full the disk of the homes is (SPEC 7). When the disk is fuller than one mark, the
+// leader archives the workspaces that have slept longest. When it is fuller than a second, higher mark, no home is
+// brought to the disk until there is room. A waiting workspace shows why.
 //
 // It owns the two marks and their consequences. It must not write desired states itself or act on workspaces:
 // it calls the service layer, tells the controller, and these do the rest.
@@ -35,13 +35,13 @@ const (
 )
 
 const (
-	// archiveMargin and stopMargin are how far the disk must fall below its mark to end the shortage, so that
-	// the mark is not passed again immediately.
+	// archiveMargin and stopMargin are how far the use of the disk must fall below the mark before the shortage counts
+	// as over, so that the mark is not passed again immediately.
 	archiveMargin = 0.05
 	stopMargin    = 0.02
 	// atOnce is how many workspaces may be archived concurrently because of the disk.
 	atOnce = 4
-	// asleepFor is how long a workspace must have been asleep to be archived to make room. One that has only
+	// asleepFor is how long a workspace must have been asleep to be archived to make room. A workspace that has only
 	// just fallen asleep may be opened again the next moment.
 	asleepFor = time.Minute
 	// remembered is how long a measurement is valid without a newer one. After that the state is unknown, and
@@ -51,8 +51,8 @@ const (
 
 // Settings can change at run time.
 type Settings struct {
-	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived early. StopAt is
-	// the share from which nothing is brought to the disk. 0 is never.
+	// ArchiveAt is the share of the disk in use from which sleeping workspaces are archived early. StopAt is the share
+	// from which no home is brought to the disk. 0 means never.
 	ArchiveAt, StopAt float64
 	// Interval is the time between two looks at the disk.
 	Interval time.Duration
@@ -102,14 +102,14 @@ type Store interface {
 
 // Archiver is the service layer. *service.Service implements it.
 type Archiver interface {
-	// ArchiveForSpace archives a workspace that has been in STANDBY for at least asleep, unless it has changed since
-	// it was found, and reports whether it did.
+	// ArchiveForSpace archives a workspace that has been in STANDBY for at least asleep, unless it has changed since it
+	// was found. It reports whether the workspace is archived.
 	ArchiveForSpace(ctx context.Context, id workspace.ID, asleep time.Duration, why string) (bool, error)
 }
 
 // Controller brings homes to the disk. *reconcile.Controller implements it.
 type Controller interface {
-	// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil while there is room.
+	// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil means that there is room.
 	SetFullDisk(*workspace.FullDisk)
 }
 
@@ -118,7 +118,7 @@ type Options struct {
 	Backend  Backend
 	Store    Store
 	Archiver Archiver
-	// Leads reports whether this process leads any shard: only then does it look at the disk.
+	// Leads reports whether this process leads any shard. Only while it does, the watch looks at the disk.
 	Leads func() bool
 	// Controller learns after each look whether the disk is full.
 	Controller Controller
@@ -146,8 +146,7 @@ type DiskState struct {
 	// Known is false while the disk cannot be measured, or both marks are off.
 	Known bool
 	Disk  backend.Disk
-	// Pressed means that sleeping workspaces are archived to make room, Full that nothing is brought to the
-	// disk.
+	// Pressed means that sleeping workspaces are archived to make room. Full means that no home is brought to the disk.
 	Pressed, Full bool
 	// Leaving counts the workspaces that were being archived at the last count.
 	Leaving store.Leaving
@@ -188,7 +187,8 @@ func (w *Watch) State() DiskState {
 // whole formats a measured share.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
-// fullDisk returns why nothing is brought to the disk; nil while there is room, or the state is unknown.
+// fullDisk returns why no home is brought to the disk. It returns nil while there is room or the state of the disk is
+// unknown.
 func (s DiskState) fullDisk() *workspace.FullDisk {
 	if !s.Full {
 		return nil
@@ -280,8 +280,8 @@ func tell(r *outage.Reporter, bad bool, why error, fields []zap.Field) {
 	}
 }
 
-// past reports whether a mark counts as passed: it is, or it was and the disk has not fallen far enough below
-// it. A mark of 0 never is.
+// past reports whether a mark counts as passed. It does if used has reached it, or if it counted as passed before and
+// used has not fallen far enough below it. A mark of 0 never counts as passed.
 func past(used, mark, margin float64, was bool) bool {
 	if mark == 0 {
 		return false
@@ -310,8 +310,8 @@ func (w *Watch) Sweep(ctx context.Context) error {
 	}
 }
 
-// makeRoom archives some workspaces, the longest asleep first, unless the running archivings already free
-// enough.
+// makeRoom archives some workspaces, beginning with those that have slept longest. It archives none if those that are
+// already being archived will free enough space.
 func (w *Watch) makeRoom(ctx context.Context) error {
 	leaving, err := w.Store.LeavingDisk(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func (h *harness) SetFullDisk(d *workspace.FullDisk) {
 	}
 }
 
-// run runs the watch and the sweep until the end of the test.
+// run runs Run and Sweep of the watch until the end of the test.
 func (h *harness) run() {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func (h *harness) leaving(ids ...workspace.ID) {
 	}
 }
 
-// seen waits until the disk was measured twice more, so that everything before has taken effect.
+// seen waits for further measurements of the disk, so that everything before has taken effect.
 func (h *harness) seen() {
 	h.t.Helper()
 	h.disk.mu.Lock()
@@ -129,7 +129,7 @@ func (h *harness) seen() {
 	})
 }
 
-// While nothing can be archived, the number of workspaces on their way does not grow.
+// While the object store is away and archivings cannot finish, no further workspaces are archived to make room.
 func TestWhoWaitsForTheStoreIsOnItsWay(t *testing.T) {
 	h := newHarness(t, nil)
 	var sleepers []workspace.ID
@@ -152,7 +152,8 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 	fresh, failed, running := h.asleep(0, 1), h.asleep(1000, 1), h.asleep(1000, 1)
 	storetest.Exec(t, h.store, `UPDATE workspaces SET desired_state = 'RUNNING', phase = 'RUNNING' WHERE id = $1`, string(running))
-	// A workspace whose archiving fails is tried again in any case, and takes no place from another one.
+	// A workspace whose archiving has failed is retried in any case. It does not count against the limit of concurrent
+	// archivings.
 	storetest.Exec(t, h.store, `UPDATE workspaces SET waiting = '{"reason":"ArchiveFailed","message":"","since":"2026-05-06T14:00:00Z"}' WHERE id = $1`, string(failed))
 	h.disk.set(84, nil)
 	h.run()
@@ -183,7 +184,7 @@ func TestTheLongestAsleepMakeRoom(t *testing.T) {
 	}
 }
 
-// Workspaces that are being archived count as gone, as far as their sizes are known.
+// The space of workspaces that are being archived counts as free already, as far as their sizes are known.
 func TestNoMoreThanNeeded(t *testing.T) {
 	h := newHarness(t, nil)
 	leaving, next := h.asleep(20, 10), h.asleep(10, 1)
@@ -232,7 +233,7 @@ func TestFull(t *testing.T) {
 	wait.Until(t, "no workspace waits with it off", func() bool { return h.full.Load() == nil && !h.watch.State().Known })
 }
 
-// TestOnlyTheLeaderLooks: a measurement from an earlier term is outdated in the next.
+// TestOnlyTheLeaderLooks: a measurement from an earlier term does not count in the next one.
 func TestOnlyTheLeaderLooks(t *testing.T) {
 	h := newHarness(t, nil)
 	h.disk.set(99, nil)
