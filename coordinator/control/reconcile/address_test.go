@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheRouteEndsBeforeTheContainer: when a container is deleted, its row no longer names an address, and no
-// other workspace gets that address yet.
+// TestTheRouteEndsBeforeTheContainer: by the time a container is deleted, its workspace's row no longer names an
+// address. No other workspace gets that address yet.
 func TestTheRouteEndsBeforeTheContainer(t *testing.T) {
 	h := newHarness(t)
 	h.backend.Pool = backend.Pool{Name: "loopback", First: 42000, Size: 1}

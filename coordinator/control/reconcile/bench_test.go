@@ -17,16 +17,16 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// This many workspaces should start at the same time, ten of them concurrently. The actuators, which take 30 s, are
-// scaled down 100 times, and the sensors are not scaled.
+// cycleWorkspaces is how many workspaces should start at the same time; ten starts run concurrently. A start takes 30 s
+// in reality, and here a hundredth of that. The sensors take their real time.
 const (
 	cycleWorkspaces = 100
 	sensorTakes     = 100 * time.Millisecond
 	actuatorTakes   = 300 * time.Millisecond
 )
 
-// milestones is a database that records when the last workspace was claimed, and when the last one was observed
-// to run.
+// milestones is a database that records two times: when the start of the last workspace was saved, and when the last
+// workspace was observed to run.
 type milestones struct {
 	*store.Store
 	mu               sync.Mutex
@@ -55,8 +55,8 @@ func (m *milestones) Save(ctx context.Context, f postgres.Fence, prev, next work
 	return saved, err
 }
 
-// BenchmarkCycle measures the time until all are planned, and how much longer the whole cycle takes than the actuators
-// alone.
+// BenchmarkCycle measures the time until the starts of all workspaces are planned, and how much longer the whole cycle
+// takes than the actuators alone.
 func BenchmarkCycle(b *testing.B) {
 	var plan, total time.Duration
 	runs := 0
@@ -96,8 +96,9 @@ func cycle(b *testing.B) (plan, total time.Duration) {
 // expiring is how many homes expire at the same time, after a weekend.
 const expiring = 200
 
-// BenchmarkExpiry measures the largest number of concurrent storage jobs when that happens, and how much longer it
-// takes to open a workspace beside them than alone: one workspace that still has its home, and one that is archived.
+// BenchmarkExpiry measures the largest number of concurrent storage jobs when many homes expire. It also measures how
+// much longer it takes to open a workspace during that time than at other times, for a workspace that still has its
+// home and for an archived one.
 func BenchmarkExpiry(b *testing.B) {
 	h := newHarness(b)
 	h.use(h.archives, zap.NewNop(), func(s *reconcile.Settings) { *s = reconcile.DefaultSettings() })
@@ -121,7 +122,7 @@ func BenchmarkExpiry(b *testing.B) {
 		return work(ctx, spec)
 	}
 	h.lead()
-	// opened returns the median of the times that it takes to open a few workspaces from their phase.
+	// opened opens the workspaces one after the other, and returns the median of the times that this takes.
 	opened := func(ids []workspace.ID) time.Duration {
 		var took []time.Duration
 		for _, id := range ids {

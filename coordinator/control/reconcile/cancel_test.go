@@ -34,8 +34,8 @@ func (h *harness) hangs() *atomic.Int32 {
 	return under
 }
 
-// TestAPullCanBeCancelled: the owner puts the workspace to sleep, archives or deletes it while its image is
-// pulled, or chooses another image. The pull ends, and the workspace can be used as before.
+// TestAPullCanBeCancelled: while the image of a workspace is pulled, the owner puts the workspace to sleep, archives or
+// deletes it, or chooses another image. The pull ends, and the workspace can be used as before.
 func TestAPullCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -143,8 +143,8 @@ func TestAStartThatTheBackendKeepsCanBeCancelled(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// replacing is a backend that replaces a container that was started from another image, as Kubernetes replaces one
-// that has not begun to run.
+// replacing is a backend whose Start replaces a container that was started from another image. Kubernetes does that
+// with a container that has not begun to run.
 type replacing struct {
 	reconcile.Backend
 	image  atomic.Value // of the container that it has

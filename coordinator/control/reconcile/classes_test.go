@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestClasses is the table of the order: first calls that a person waits for, then those that end a container,
-// then archives. Volumes are removed beside the others.
+// TestClasses is the table of the order of calls: first those that a person waits for, then those that end a container,
+// then archives. Calls that remove volumes have an order of their own.
 func TestClasses(t *testing.T) {
 	asleep := workspace.Workspace{DesiredState: workspace.DesiredArchived}
 	awake := workspace.Workspace{DesiredState: workspace.DesiredRunning}
@@ -66,8 +66,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestAPlaceInTheQueueIsThatOfTheRow, from the first look on: the next leader orders by the rows, and its order
-// must be the same.
+// TestAPlaceInTheQueueIsThatOfTheRow: from the first look on, the row alone determines a workspace's place in the
+// queue, so that the next leader gets the same order from the rows.
 func TestAPlaceInTheQueueIsThatOfTheRow(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)
 	first := candidate{at: now, row: workspace.Workspace{

@@ -25,8 +25,8 @@ func (o *otherClock) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(o.ahead), err
 }
 
-// TestALeaderThatIsBehind: it writes the database's time. Otherwise every workspace that it starts would look
-// unused for as long as its clock is behind.
+// TestALeaderThatIsBehind: it writes the database's time. If it wrote its own time, every workspace that it starts
+// would look as if it had been unused for as long as the leader's clock is behind.
 func TestALeaderThatIsBehind(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -44,8 +44,8 @@ func TestALeaderThatIsBehind(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsAhead: while the store is away, it must not remove the only copy of a deleted workspace
-// early. The delay must have passed by the database's clock.
+// TestALeaderThatIsAhead: while the object store is away, a leader whose clock is ahead must not remove the only copy
+// of a deleted workspace's files early. The delay must have passed by the database's clock.
 func TestALeaderThatIsAhead(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -1,13 +1,13 @@
 // Package reconcile is the workspace controller. It observes workspaces, decides with the pure rules of package
 // planner, saves the decision, and only then calls the actuators. It owns the pace of observations and retries, the
-// number of concurrent actuators, and which observations are trusted. It does not trust a server that is not the
-// recorded one, or a loss that is seen only once or everywhere at the same time. It must not decide anything else
+// number of concurrent actuators, and which observations are trusted. It trusts no server other than the recorded one,
+// and no loss that only one look shows or that most workspaces show at the same time. It must not decide anything else
 // itself, and must not change desired states.
 //
-// It is level-triggered: wake-ups and events only make an observation come sooner. Losing all of them costs time,
-// never correctness (SPEC 1, contract 2). Each shard that the process leads has a loop: one goroutine that owns all
-// its state. Actuators, pulls, sweeps and probes of the object store can take long and run beside the loop, at most
-// one at a time per workspace, so the loop never waits for them.
+// It is level-triggered: wake-ups and events only make an observation happen sooner. If all of them are lost, the
+// controller is slower, but never wrong (SPEC 1, contract 2). Each shard that the process leads has a loop: one
+// goroutine that owns all its state. Actuators, pulls, sweeps and probes of the object store can take long. They run in
+// goroutines of their own, at most one at a time per workspace, so that the loop never waits for them.
 package reconcile
 
 import (
@@ -45,13 +45,13 @@ type Store interface {
 	prepull.Store
 	// Now returns the time of the database's clock, on which all decisions are based.
 	Now(ctx context.Context) (time.Time, error)
-	// Candidates returns the rows of a shard that a tick must observe: those that are about to change and, unless
-	// transitionOnly is set, also those that may differ from reality.
+	// Candidates returns the rows of a shard that a tick must observe: those that are about to change. Unless
+	// transitionOnly is set, it also returns rows that may differ from reality.
 	Candidates(ctx context.Context, shard, shards int, transitionOnly bool) ([]workspace.Workspace, error)
 	// Workspaces returns the rows with these ids, deleted ones included.
 	Workspaces(ctx context.Context, ids []workspace.ID) ([]workspace.Workspace, error)
-	// Save writes next if the row is still prev and the fence still holds, and adds archived to the record of next's
-	// archive.
+	// Save writes next if the row is still prev and the fence still holds. It also adds archived to the record of
+	// next's archive.
 	Save(ctx context.Context, f postgres.Fence, prev, next workspace.Workspace,
 		archived *workspace.ArchiveRecord) (bool, error)
 }
@@ -92,7 +92,7 @@ type Options struct {
 	Probe    func(ctx context.Context, endpoint, basePath string) bool
 	Archives Archives
 	Identity Identity
-	// Launch returns how a workspace's container is started under the current settings; its errors are those of
+	// Launch returns how a workspace's container is started under the current settings. Its errors are those of
 	// launch.Spec.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
 	// Configured returns the image references in the settings. Default: none.
@@ -115,7 +115,7 @@ type Term struct {
 	Fence postgres.Fence
 	// Shard is the part of the workspaces, from 0 to Shards-1.
 	Shard, Shards int
-	// Lease reports whether the leadership is still certain, without asking the database.
+	// Lease reports whether this process is still certain to be the leader. It does not ask the database.
 	Lease func() bool
 }
 
@@ -152,8 +152,8 @@ type Controller struct {
 	jobs       *schedule.Jobs    // the storage jobs of all loops
 	faults     faults            // of all loops
 
-	// Outages outlive a term: if this process loses the lead and leads again, the log still has one beginning and one
-	// end of each outage.
+	// The reporters of outages outlive a term. So even if this process loses the lead during an outage and leads again,
+	// the log has one beginning and one end of the outage.
 	reading   *outage.Reporter // the rows
 	observing observation.Outages
 	saving    *outage.Reporter
@@ -194,7 +194,8 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Apply replaces the settings. They apply from the next observation on; running actuators keep their timeouts.
+// Apply replaces the settings. The new settings apply from the next observation on. Running actuators keep their
+// timeouts.
 func (c *Controller) Apply(s Settings) {
 	c.settings.Store(&s)
 	c.calls.Next()
@@ -228,7 +229,7 @@ func (c *Controller) WakeAll() {
 	}
 }
 
-// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil while there is room. When
+// SetFullDisk sets the reason why no home may be brought to the disk from now on; nil means that there is room. When
 // there is room again, workspaces that waited for it are observed immediately.
 func (c *Controller) SetFullDisk(d *workspace.FullDisk) {
 	if was := c.fullDisk.Swap(d); was != nil && d == nil {
@@ -253,10 +254,10 @@ func (c *Controller) dispatch(ids []workspace.ID, wake bool) {
 	}
 }
 
-// Queues are the lengths of the queues, for the shards of this process.
+// Queues has the lengths of the queues, counted for the shards of this process.
 type Queues struct{ Jobs, Calls, Removals schedule.Length }
 
-// Queues returns the lengths of the queues. maxJobs bounds the jobs of the whole installation.
+// Queues returns the lengths of the queues. maxJobs is the largest number of concurrent jobs in the whole installation.
 func (c *Controller) Queues() (q Queues, maxJobs int) {
 	return Queues{c.jobs.Len(), c.calls.Len(), c.removals.Len()}, c.settings.Load().MaxJobs
 }
@@ -274,9 +275,8 @@ func (c *Controller) policy() planner.Policy {
 	}
 }
 
-// Run reconciles the shard until ctx ends, which is at the end of the leader's term, and returns its error. It
-// may run concurrently, once for each shard. When it returns, no actuator, probe or sweep that it started is
-// running.
+// Run reconciles the shard until ctx ends, and returns the error of ctx. ctx must end with the leader's term. It may
+// run concurrently, once for each shard. When it returns, no actuator, probe or sweep that it started is running.
 func (c *Controller) Run(ctx context.Context, term Term) error {
 	l := newLoop(c, term)
 	c.join(l)
@@ -295,7 +295,7 @@ func (c *Controller) Run(ctx context.Context, term Term) error {
 	return l.run(ctx)
 }
 
-// beside runs a component of the term in parallel to the loop.
+// beside runs a component of the term concurrently with the loop.
 func (l *loop) beside(ctx context.Context, component string, run func(context.Context)) {
 	l.wg.Go(func() {
 		_ = guard.Keep(ctx, l.log, component, 0, func(ctx context.Context) error { run(ctx); return nil })
@@ -345,8 +345,8 @@ func (c *Controller) leave(l *loop) {
 	}
 }
 
-// subscribe turns the backend's events into hints. After an interruption everything is observed, because events
-// may have been missed.
+// subscribe turns the backend's events into hints. After an interruption of the events, it requests an observation of
+// everything, because events may have been missed.
 func (c *Controller) subscribe(ctx context.Context) {
 	const pause = time.Second
 	events := outage.New(c.log, zap.WarnLevel,

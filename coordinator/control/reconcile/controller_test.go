@@ -117,8 +117,8 @@ func TestCrashLoopKeepsTheLogTail(t *testing.T) {
 	}
 }
 
-// TestABackendOutageFreezes: while the backend does not answer, nothing changes. A desired state that was set
-// in the meantime is reached afterwards (SPEC 2).
+// TestABackendOutageFreezes: while the backend does not answer, nothing changes. A desired state that was set during
+// the outage is reached after it (SPEC 2).
 func TestABackendOutageFreezes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -201,8 +201,8 @@ func TestFormerLeaderChangesNothing(t *testing.T) {
 	h.settles(other, workspace.PhaseRunning)
 }
 
-// TestKilledBetweenSaveAndAction ends the process before each actuator in turn, after the save and before the
-// effect; the next leader must converge.
+// TestKilledBetweenSaveAndAction ends the process after a decision was saved and before its actuator has an effect, for
+// each actuator in turn. The next leader must bring the workspace to its desired state.
 func TestKilledBetweenSaveAndAction(t *testing.T) {
 	for _, method := range []string{"Provision", "Start", "Delete", "StartJob", "DeleteJobs", "DeleteVolume"} {
 		t.Run(method, func(t *testing.T) {
@@ -332,8 +332,8 @@ func TestActuatorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMissingVolume: a workspace in RUNNING or STANDBY whose volume disappears is DataLost; it does not start
-// with an empty one (SPEC 12.2).
+// TestMissingVolume: if the volume of a workspace in RUNNING or STANDBY disappears, the workspace is DataLost. It does
+// not start with an empty volume (SPEC 12.2).
 func TestMissingVolume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -352,7 +352,7 @@ func TestMissingVolume(t *testing.T) {
 	}
 }
 
-// TestLostUpload: the success of a job counts only if its archive exists.
+// TestLostUpload: the success of an archive job counts only if the archive exists.
 func TestLostUpload(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

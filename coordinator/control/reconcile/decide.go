@@ -40,7 +40,7 @@ type plan struct {
 	fault    bool // the decision only records that a step for the workspace panicked
 }
 
-// candidate is a workspace with everything that its next step depends on.
+// candidate is a workspace together with everything on which its next step depends.
 type candidate struct {
 	at          time.Time // by the database's clock
 	row         workspace.Workspace
@@ -56,17 +56,17 @@ func (c *candidate) reconcile() {
 	c.decision = planner.Reconcile(c.at, c.row, c.observation, c.backingOff, c.policy)
 }
 
-// prepare makes a decision on one workspace; it is preliminary, because the workspace's storage job may not get a
-// place. It reports whether there is a decision. There is none while an actuator or a probe of the workspace runs, or
-// before the object store has answered. A necessary place is requested before the decision is final.
+// prepare makes a decision on one workspace, and reports whether there is one. There is none while an actuator or a
+// probe of the workspace runs, or before the object store has answered. The decision is preliminary, because the
+// workspace's storage job may not get a place: a place is requested before the decision becomes final.
 func (l *loop) prepare(ctx context.Context, w workspace.Workspace, snap snapshot, policy planner.Policy) (
 	candidate, bool) {
 	s := l.of(w.ID)
 	if s.busy {
 		return candidate{}, false // observed again when its actuator or probe has ended
 	}
-	// The last decision could not be saved. Wait for its retry, otherwise every tick would query a failing
-	// database.
+	// The last decision could not be saved. Wait until it is time to retry, because otherwise every tick would query a
+	// failing database.
 	if s.unsaved > 0 && s.backingOff(w) {
 		return candidate{}, false
 	}
@@ -113,16 +113,16 @@ func (l *loop) addProgress(w workspace.Workspace, s *state, o *workspace.Observa
 }
 
 // The pace of saving progress: at most one save per progressMin for each workspace, and at most one per progressShare
-// overall. Every save is a write, a notification and a read in each process. People watch a restore, so each look at a
-// restore, once a second, may save its progress: restoreMin is shorter.
+// overall. Every save is a write, a notification and a read in each process. For a restore restoreMin counts, which is
+// shorter: people watch a restore, so each look at it, once a second, may save its progress.
 const (
 	progressMin   = 3 * time.Second
 	restoreMin    = 800 * time.Millisecond
 	progressShare = 20 * time.Millisecond
 )
 
-// progressEvery is how often the progress of one restore may be saved: the more operations there are, the less
-// often.
+// progressEvery returns the least time between two saves of one restore's progress. It is the longer the more
+// operations there are.
 func (l *loop) progressEvery() time.Duration {
 	operations := 0
 	for _, s := range l.states {
@@ -133,8 +133,8 @@ func (l *loop) progressEvery() time.Duration {
 	return max(restoreMin, time.Duration(operations)*progressShare)
 }
 
-// decide makes the final decision. It reports whether there is a plan. There is none before the object store
-// has answered, or before a loss is confirmed.
+// decide makes the final decision. It reports whether there is a plan. There is none before the object store has
+// answered, nor before a second look has confirmed a loss.
 func (l *loop) decide(ctx context.Context, c candidate, k *observation.Look) (plan, bool) {
 	id, d, o := c.row.ID, c.decision, c.observation
 	if !d.Ask.None() {
@@ -218,7 +218,8 @@ func (l *loop) anyUnsaved() bool {
 	return false
 }
 
-// follow queues the action of a plan that needs no further save, or the next look.
+// follow continues a plan whose row is saved: it queues the plan's action or, if there is none, the next look at the
+// workspace.
 func (l *loop) follow(ctx context.Context, p plan) {
 	d := p.decision
 	if p.counts {
@@ -270,8 +271,8 @@ func (l *loop) write(ctx context.Context, prev workspace.Workspace, d planner.De
 	return l.store.Save(ctx, l.term.Fence, prev, d.Next, d.Archived)
 }
 
-// wrote records the outcome of a write and schedules the retry if there must be one. It reports whether the row
-// is now that of the decision.
+// wrote records the outcome of a write, and schedules a retry if one is necessary. It reports whether the row is now as
+// the decision wants it.
 func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.Decision, saved bool, err error) bool {
 	next, s := d.Next, l.of(d.Next.ID)
 	if err != nil {
@@ -310,7 +311,7 @@ func (l *loop) wrote(ctx context.Context, prev workspace.Workspace, d planner.De
 	return true
 }
 
-// putOff schedules the next attempt that the decision requests, and remembers the workspaces that wait for an
+// putOff schedules the next attempt that the decision requests. It also remembers whether the workspace waits for an
 // unreachable object store.
 func (l *loop) putOff(d planner.Decision) {
 	n, s := d.Next, l.of(d.Next.ID)
@@ -321,8 +322,8 @@ func (l *loop) putOff(d planner.Decision) {
 }
 
 // storable converts any text to one that PostgreSQL accepts: valid UTF-8 without NUL. A container may print
-// anything, and a message that cannot be saved would block its workspace permanently. It keeps the end of a
-// long text, which usually states the cause.
+// anything, and a message that cannot be saved would block its workspace permanently. Of a text that is too long it
+// keeps the end, which usually states the cause.
 func storable(text string) string {
 	if len(text) > maxMessage {
 		text = "… " + text[len(text)-maxMessage:]

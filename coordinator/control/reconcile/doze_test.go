@@ -62,7 +62,7 @@ func TestDoze(t *testing.T) {
 	storetest.Set(t, h.store, id, "last_access_at = now(), doze_at = NULL, counted = true") // with a place
 	h.controller.Wake(id)
 	h.seen(id, false)
-	// A dozing workspace can sleep and be archived without waking up first.
+	// A dozing workspace can be put to sleep and archived without being thawed first.
 	h.doze(id)
 	h.seen(id, true)
 	h.setDesired(id, workspace.DesiredArchived)
@@ -83,7 +83,8 @@ func TestDoze(t *testing.T) {
 	})
 }
 
-// TestNothingStaysFrozen when a leader ends between its save and its action, and when the engine refuses.
+// TestNothingStaysFrozen: no container stays frozen by mistake if a leader ends between its save and its action, or if
+// the engine refuses to freeze or thaw it.
 func TestNothingStaysFrozen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -109,7 +110,7 @@ func TestNothingStaysFrozen(t *testing.T) {
 		}
 		return all[id].StartedAt
 	}
-	// The former leader's call arrives late: the container should no longer be frozen.
+	// The former leader's call to freeze the container arrives when the workspace should no longer doze.
 	h.resign()
 	storetest.Set(t, h.store, id, `home_ctx = jsonb_set(home_ctx, '{dozed}', to_jsonb('`+started().UTC().Format(time.RFC3339Nano)+`'::text))`)
 	if err := h.backend.Freeze(t.Context(), id, started()); err != nil {
@@ -117,15 +118,14 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 	h.lead()
 	h.await(id, "the container to go on", func(workspace.Workspace) bool { return h.health(id) == "" })
-	// The leader ends when the container is frozen, and a user opens the workspace before there is another
-	// leader.
+	// The leader ends after the container was frozen, and a user opens the workspace before there is another leader.
 	h.doze(id)
 	h.seen(id, true)
 	h.resign()
 	h.setDesired(id, workspace.DesiredRunning)
 	h.lead()
 	h.seen(id, false)
-	// The engine refuses to freeze the container, and then to thaw it.
+	// The engine first refuses to freeze the container, and later refuses to thaw it.
 	for _, method := range []string{"Freeze", "Thaw"} {
 		again := make(chan struct{})
 		refuses.Store(&refusal{method, again})

@@ -15,12 +15,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// fault is why a workspace is set aside: its row cannot be read, or a step of the program for it panicked. That affects
-// this workspace only (SPEC 5, Failures). The workspace is tried again after a growing pause, and immediately when its
-// row changes.
+// fault is the reason why a workspace is set aside: its row cannot be read, or a step of the program panicked while it
+// handled the workspace. That affects this workspace only (SPEC 5, Failures). The program handles the workspace again
+// after a pause, which grows with each fault, or immediately when its row changes.
 type fault struct {
 	err error
-	// unreadable means that the row could not be read, which may change without a new revision.
+	// unreadable means that the row could not be read. It may become readable without a new revision.
 	unreadable bool
 	inRow      int       // consecutive faults
 	revision   int64     // of the row at the time
@@ -85,9 +85,9 @@ func (l *loop) works(id workspace.ID) {
 	}
 }
 
-// tell returns the plan that records in the row of w why nothing happens. There is none for an unreadable row,
-// which must not be written, for a row that records it already, and for a sleeping workspace, which may not be
-// observed again for a long time.
+// tell returns the plan that records in the row of w why nothing happens. It returns none in three cases: an unreadable
+// row must not be written, a row may record the reason already, and a sleeping workspace may not be observed again for
+// a long time, so the reason would stay in its row.
 func (l *loop) tell(w workspace.Workspace, err error) (plan, bool) {
 	asleep := w.Operation == workspace.OpNone && !w.Deleted() && string(w.Phase) == string(w.DesiredState) &&
 		w.Phase != workspace.PhaseRunning
@@ -132,7 +132,7 @@ type Fault struct {
 	Cause string
 }
 
-// Faults returns the workspaces in the shards of this process that trigger a bug of the program, in the order
+// Faults returns the workspaces that are set aside because of a fault, in the shards of this process and in the order
 // of their ids.
 func (c *Controller) Faults() []Fault {
 	c.faults.mu.Lock()

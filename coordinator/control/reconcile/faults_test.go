@@ -20,7 +20,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// bucket is the harness's object store, with faults that the test injects.
+// bucket is the harness's object store with faults that the test causes.
 type bucket struct {
 	*archive.Store
 	stat      func(key string) error
@@ -88,8 +88,8 @@ func (c *countedBackend) Start(ctx context.Context, s backend.StartSpec) error {
 	return c.Backend.Start(ctx, s)
 }
 
-// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have noticed that another one
-// leads. Such a process creates nothing until its lease is certain.
+// TestNothingIsMadeWithoutTheLease: a process that was stopped and continues may not have noticed yet that another
+// process leads. It creates nothing until its lease is certain again.
 func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -111,8 +111,8 @@ func TestNothingIsMadeWithoutTheLease(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestReplacedWhileCheckingTheArchive: the leadership is checked after the object store has answered, which may
-// take long.
+// TestReplacedWhileCheckingTheArchive: another process becomes the leader while the object store is asked about the
+// archive. The leadership is checked only after the store's answer, which may take long, so the volume stays.
 func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -150,8 +150,8 @@ func TestReplacedWhileCheckingTheArchive(t *testing.T) {
 	}
 }
 
-// TestArchiveGoneWithoutAWakeUp: a sweep notices that the archive of a deleted workspace is gone if the GC's
-// wake-up was lost.
+// TestArchiveGoneWithoutAWakeUp: if the collector's wake-up was lost, a sweep notices that the archive of a deleted
+// workspace is gone.
 func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -170,8 +170,8 @@ func TestArchiveGoneWithoutAWakeUp(t *testing.T) {
 	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestStoreOutage: operations that need the object store wait for it, and no condition changes. The outage is
-// logged once, and all continue when it is over.
+// TestStoreOutage: during an outage of the object store, operations that need it wait, and no condition changes. The
+// outage is logged once, and all operations continue after it.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -222,8 +222,8 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
-// TestStoreLostWhileArchiving: the workspace returns to STANDBY, its owner can open it, and it is archived when
-// the store is back.
+// TestStoreLostWhileArchiving: if the object store is lost while a workspace is archived, the workspace returns to
+// STANDBY, and its owner can open it. It is archived when the store is back.
 func TestStoreLostWhileArchiving(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -246,8 +246,8 @@ func TestStoreLostWhileArchiving(t *testing.T) {
 	h.settles(id, workspace.PhaseArchived)
 }
 
-// TestMalformedMarkerKeepsTheVolume: the archive cannot be restored, so its volume must not be deleted, and the
-// store does not count as unreachable.
+// TestMalformedMarkerKeepsTheVolume: an archive with a malformed commit marker cannot be restored, so the volume must
+// not be deleted. The object store does not count as unreachable because of it.
 func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -269,7 +269,8 @@ func TestMalformedMarkerKeepsTheVolume(t *testing.T) {
 	}
 }
 
-// TestLockedRowDelaysOnlyItself: other workspaces do not wait for a transaction that was left open.
+// TestLockedRowDelaysOnlyItself: if a transaction that was left open locks the row of a workspace, other workspaces do
+// not wait for it.
 func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -290,8 +291,8 @@ func TestLockedRowDelaysOnlyItself(t *testing.T) {
 	h.settles(locked, workspace.PhaseRunning)
 }
 
-// TestAWakeUpDuringAProbeIsNotLost: the last archive disappeared while the object store's answer was on its
-// way. Only the wake-up reports that, and the next sweep is far away.
+// TestAWakeUpDuringAProbeIsNotLost: the last archive of a workspace disappears while the object store's answer about it
+// is on its way. A wake-up during the probe reports that. It must not get lost, because the next sweep is far away.
 func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -324,7 +325,8 @@ func TestAWakeUpDuringAProbeIsNotLost(t *testing.T) {
 	h.settles(id, workspace.PhaseDeleted)
 }
 
-// TestAnOutageOutlastsATerm: a process that loses the lead meanwhile and leads again logs the end, too.
+// TestAnOutageOutlastsATerm: a process that loses the lead during an outage, and then leads again, still logs the end
+// of the outage.
 func TestAnOutageOutlastsATerm(t *testing.T) {
 	h := newHarness(t)
 	engine := &blurred{Backend: h.backend}

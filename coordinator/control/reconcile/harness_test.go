@@ -149,7 +149,7 @@ func (h *harness) lead() {
 	h.t.Cleanup(h.resign)
 }
 
-// resign ends the term and waits until nothing of it is running.
+// resign ends the term, and returns when nothing of the term runs any more.
 func (h *harness) resign() {
 	if h.quit != nil {
 		h.quit()
@@ -182,7 +182,7 @@ func (h *harness) createOf(image string) workspace.ID {
 	return w.ID
 }
 
-// asleep adds a workspace in STANDBY, with a home and another desired state. No event has reached the
+// asleep adds a workspace that is in STANDBY, has a home, and has a different desired state. No event has reached the
 // controller yet.
 func (h *harness) asleep(d workspace.DesiredState) workspace.ID {
 	h.t.Helper()
@@ -261,7 +261,7 @@ func (h *harness) reach(id workspace.ID, d workspace.DesiredState, p workspace.P
 	h.settles(id, p)
 }
 
-// leakOptions ignore the goroutines that the test servers keep until the end.
+// leakOptions ignore the goroutines of the test servers, which run until the end.
 func leakOptions() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreTopFunction("os/exec.(*Cmd).Wait"),

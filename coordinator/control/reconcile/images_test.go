@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestTheImageOfJobsIsPulled if the engine lacks it: both directions wait for it and report that, without asking the
-// engine over and over.
+// TestTheImageOfJobsIsPulled: if the engine lacks the image of storage jobs, it is pulled. Archives and restores wait
+// for the image and report that, without asking the engine again and again.
 func TestTheImageOfJobsIsPulled(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -65,7 +65,7 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 		arrive <- nil
 		h.settles(id, c.phase)
 	}
-	// An image that cannot be pulled leaves the intact volume in STANDBY.
+	// If the image cannot be pulled, the workspace stays in STANDBY with its intact volume.
 	h.backend.Forget(memory.JobImage)
 	h.setDesired(id, workspace.DesiredArchived)
 	arrive <- workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))
@@ -74,8 +74,8 @@ func TestTheImageOfJobsIsPulled(t *testing.T) {
 	}
 }
 
-// TestAJobImageThatCannotBePulledIsWaitedFor: the workspace that needs it is not in ERROR, and continues by
-// itself once the image exists.
+// TestAJobImageThatCannotBePulledIsWaitedFor: a workspace that needs the jobs' image does not go to ERROR while the
+// image cannot be pulled. It continues without help once the image exists.
 func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -104,7 +104,8 @@ func TestAJobImageThatCannotBePulledIsWaitedFor(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestTheImageIsPulledDuringTheRestore, if it is missing, so that no user waits for one after the other.
+// TestTheImageIsPulledDuringTheRestore: if the image of a workspace is missing, it is pulled while the home is
+// restored, so that the user does not wait for one after the other.
 func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -140,7 +141,7 @@ func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	close(restore)
 	h.settles(id, workspace.PhaseRunning)
 
-	// The controller does not pull an image that exists, or one of a workspace that should not run.
+	// The controller does not pull an image that the engine has, nor the image of a workspace that should not run.
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
 	h.setDesired(id, workspace.DesiredRunning)
 	h.reach(id, workspace.DesiredArchived, workspace.PhaseArchived)
@@ -152,8 +153,8 @@ func TestTheImageIsPulledDuringTheRestore(t *testing.T) {
 	}
 }
 
-// TestAnImageThatIsNotConfigured ends a start immediately: no other image runs on the files. Choosing another
-// image starts the workspace.
+// TestAnImageThatIsNotConfigured: if the workspace's image is not in the settings, its start fails immediately, because
+// no other image may run on its files. Choosing another image starts the workspace.
 func TestAnImageThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -179,8 +180,8 @@ func TestAnImageThatIsNotConfigured(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestAnImageThatCannotBePulledForNow: the workspace waits, shows why, is not in ERROR, and continues by
-// itself. Its owner can request another attempt immediately.
+// TestAnImageThatCannotBePulledForNow: while the image cannot be pulled for a transient reason, the workspace waits and
+// shows why. It does not go to ERROR, and continues without help. Its owner can request another attempt immediately.
 func TestAnImageThatCannotBePulledForNow(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -220,7 +221,7 @@ func TestAnImageThatCannotBePulledForNow(t *testing.T) {
 	h.await(id, "another failure", func(w workspace.Workspace) bool { return w.Waiting.FailedPull() && w.ErrorReason == "" })
 	h.setDesired(id, workspace.DesiredStandby)
 	h.settles(id, workspace.PhaseStandby)
-	// An image that can never be pulled is an error immediately, and the owner can start the workspace again.
+	// If the image can never be pulled, the workspace is in ERROR immediately, and its owner can start it again.
 	fails.Store(ptr(workspace.Fail(workspace.ReasonImagePullFailed, errors.New("manifest unknown"))))
 	h.setDesired(id, workspace.DesiredRunning)
 	if w := h.settles(id, workspace.PhaseError); w.ErrorReason != workspace.ReasonImagePullFailed {

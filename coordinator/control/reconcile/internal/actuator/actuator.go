@@ -1,7 +1,7 @@
-// Package actuator carries out the actions of the planner, for one term as the leader. It owns the checks right
-// before each: this process must still lead, the servers must be the recorded ones, and an archive must exist
-// before its volume is deleted (SPEC 12.3, 12.11). It must not read rows, save anything about a workspace
-// except its address, or decide the consequences.
+// Package actuator carries out the actions of the planner, for one term as the leader. It owns the checks right before
+// each action. This process must still lead, and the servers must be the recorded ones. Before a volume is deleted
+// because there is an archive of it, that archive must exist (SPEC 12.3, 12.11). It must not read rows, save anything
+// about a workspace except its address, or decide the consequences.
 package actuator
 
 import (
@@ -29,8 +29,8 @@ import (
 // cleanupTimeout bounds an action that belongs to no operation.
 const cleanupTimeout = time.Minute
 
-// ErrHeldBack means that an action was not carried out, because this process may no longer be the leader, or the server
-// is another one. This is not a failure of the operation.
+// ErrHeldBack means that an action was not carried out, because this process may no longer be the leader, or because
+// the server is not the recorded one. This is not a failure of the operation.
 var ErrHeldBack = errors.New("held back")
 
 // Store is the database as actuators use it.
@@ -52,8 +52,8 @@ type Archives interface {
 	// CreateEmpty stores an archive without files. It does nothing if the archive
 	// exists.
 	CreateEmpty(ctx context.Context, key string) error
-	// JobEnv returns the environment with which a storage job finds the archive. Grant returns the grant, a secret,
-	// that lets the job access the archive for that long. Grant may be called for a job that already runs.
+	// JobEnv returns the environment with which a storage job finds the archive. Grant returns the grant of the job: a
+	// secret that lets it access the archive for the time lifetime. Grant may be called for a job that already runs.
 	JobEnv(key string) []string
 	Grant(ctx context.Context, kind workspace.JobKind, key string, lifetime time.Duration) (contract.Grant, error)
 }
@@ -67,7 +67,8 @@ type Actuator struct {
 	Identity observation.Identity
 	// Launch returns how a workspace's container is started under the current settings.
 	Launch func(workspace.Workspace) (backend.StartSpec, error)
-	// Addresses, Images and Freezer are those of backend.Backend; nil if it has none.
+	// Addresses, Images and Freezer are the fields of that name in backend.Backend. They are nil if the backend does
+	// not have them.
 	Addresses func(context.Context) (backend.Pool, error)
 	Images    backend.Images
 	Freezer   backend.Freezer
@@ -95,8 +96,8 @@ type Call struct {
 	VolumeOpID string
 }
 
-// Execute carries out an action. Its success completes nothing: only the following
-// observation does (SPEC 1, contract 1).
+// Execute carries out an action. Its success does not complete an operation: only the following observation does (SPEC
+// 1, contract 1).
 func (a *Actuator) Execute(ctx context.Context, c Call) (err error) {
 	ctx, span := a.Tracer.Within(ctx, tracing.Action+string(c.Action))
 	defer func() { tracing.End(span, err) }()
@@ -150,8 +151,8 @@ func (a *Actuator) Execute(ctx context.Context, c Call) (err error) {
 }
 
 // checkServers returns an error unless the servers that the action touches are the
-// recorded ones. Before a volume is deleted because of its archive, the archive is
-// looked up once more (SPEC 12.3).
+// recorded ones. Before a volume is deleted because there is an archive of it, the archive is looked up once more (SPEC
+// 12.3).
 func (a *Actuator) checkServers(ctx context.Context, c Call) error {
 	if c.Action != planner.ActCreateEmptyArchive {
 		if err := a.Identity.Backend(ctx); err != nil {
@@ -178,8 +179,8 @@ func (a *Actuator) checkServers(ctx context.Context, c Call) error {
 }
 
 // checkLeadership returns an error unless this process leads. Before a destructive action it asks the database, and
-// checks that the lease has not expired since. Other actions are checked, too: a container that a former leader starts
-// would run although its workspace should sleep.
+// then checks that the lease has not expired in the meantime. The lease is also checked before other actions, because a
+// container that a former leader starts might run although its workspace should sleep.
 func (a *Actuator) checkLeadership(ctx context.Context, before planner.Action) error {
 	if before.Destructive() {
 		held, err := a.Store.Holds(ctx, a.Fence)
@@ -230,8 +231,8 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 	}
 	operation := w.HomeCtx.VolumeOpID
 	if kind == workspace.JobRestore {
-		// Each attempt has a volume of its own. If the row is older than reality, the
-		// volume may have been restored into and used before.
+		// Each attempt has a volume of its own. If the row is older than reality, an earlier restore may have filled
+		// the volume, and it may have been used since.
 		operation = opID
 		env = append(env, contract.EnvNewVolume+"=true")
 	}
@@ -249,7 +250,7 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 	if err != nil {
 		return fmt.Errorf("writing the storage job's grant: %w", err)
 	}
-	// Signing may have taken as long as the store took to answer.
+	// Making the grant may have taken as long as the object store took to answer, so the lease is checked again.
 	if err := backend.CheckLease(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrHeldBack, err)
 	}
@@ -258,8 +259,8 @@ func (a *Actuator) startJob(ctx context.Context, w workspace.Workspace, kind wor
 	})
 }
 
-// prefetch pulls the image of a workspace, if it is missing, while its files are restored. Nothing waits for it
-// here: if it fails, the start notices and reports that.
+// prefetch pulls the image of a workspace, if it is missing, while its files are restored. Nothing waits for the pull
+// here. If it fails, the start of the workspace notices and reports that.
 func (a *Actuator) prefetch(ctx context.Context, w workspace.Workspace) {
 	if a.Images == nil {
 		return
@@ -274,7 +275,7 @@ func (a *Actuator) prefetch(ctx context.Context, w workspace.Workspace) {
 	}
 }
 
-// deleteVolume removes the jobs first: a container uses its volume even after it has
+// deleteVolume removes the workspace's jobs before the volume, because a container uses its volume even after it has
 // exited.
 func (a *Actuator) deleteVolume(ctx context.Context, c Call) error {
 	if err := a.Backend.DeleteJobs(ctx, c.Row.ID); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// addressTries is how many addresses a start tries when each turns out to be in use by something else.
+// addressTries is how many addresses a start tries if something else turns out to use them.
 const addressTries = 5
 
-// withAddress calls start with an address that belongs to the workspace alone, as long as any process may route to it
-// (SPEC 8). It is taken before the container exists. After a crash in between, the address merely rests although nobody
-// used it. A backend whose addresses cannot be chosen gets 0.
+// withAddress calls start with an address that belongs only to this workspace for as long as any process may route
+// requests to it (SPEC 8). The address is taken before the container exists. If the process crashes in between, the
+// only effect is that an unused address rests. A backend whose addresses cannot be chosen gets 0.
 func (a *Actuator) withAddress(ctx context.Context, id workspace.ID, start func(slot int64) error) error {
 	var pool backend.Pool
 	if a.Addresses != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Traced returns actuators that record each call within the trace of its context.
+// Traced returns actuators that record each call in the trace to which the call's context belongs.
 func Traced(a backend.Actuators, t *tracing.Tracer) backend.Actuators { return traced{a, t} }
 
 type traced struct {
