@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Identity compares the servers with the recorded ones. A method returns nil only if the answering server is the
+// Identity compares the servers with the recorded ones. A method returns nil only if the server that answers is the
 // recorded one.
 type Identity interface {
 	Backend(ctx context.Context) error
@@ -62,8 +62,8 @@ func NewOutage(log *zap.Logger, what string) *outage.Reporter {
 }
 
 // Read reads containers, volumes and jobs at the same time, each in one call. It uses their answers only if the backend
-// is the recorded one, and still is after the last answer. A sensor that has not answered before bounded ends counts as
-// not answering.
+// is still the recorded one after the last answer. A sensor that has not answered when bounded ends counts as not
+// answering.
 func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identity, log Outages,
 	ids []workspace.ID) Snapshot {
 	var snap Snapshot
@@ -101,7 +101,7 @@ func Read(ctx, bounded context.Context, sensors backend.Sensors, servers Identit
 // observed are the sensors of a snapshot, in the order in which they are asked.
 var observed = [...]metrics.Sensor{metrics.Containers, metrics.Volumes, metrics.Jobs}
 
-// backendWait is what a workspace waits for after an error of [Identity.Backend].
+// backendWait returns the reason for which workspaces wait after an error of [Identity.Backend].
 func backendWait(err error) string {
 	var mismatch *identity.MismatchError
 	if errors.As(err, &mismatch) {

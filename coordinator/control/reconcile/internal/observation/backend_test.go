@@ -33,8 +33,8 @@ func (hung) Jobs(ctx context.Context, _ ...workspace.ID) (map[workspace.ID][]wor
 	return nil, ctx.Err()
 }
 
-// TestABackendThatHangsIsLogged: when the time for an observation is up, that is an outage of the sensor, unlike the
-// end of the term.
+// TestABackendThatHangsIsLogged: if a sensor does not answer within the time for an observation, that is logged as an
+// outage of the sensor. If it does not answer because the term ends, nothing is logged.
 func TestABackendThatHangsIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	log := NewOutages(zap.New(core), nil)

@@ -16,7 +16,7 @@ import (
 const (
 	// confirmAfter is the time between the look that finds a loss and the one that confirms it.
 	confirmAfter = time.Second
-	// breakerFrom is the smallest number of workspaces with which a look can be doubted.
+	// breakerFrom is how many workspaces a look must cover at least to be doubted.
 	breakerFrom = 4
 )
 
@@ -24,8 +24,8 @@ const (
 var errTooManyLosses = errors.New("too many losses at once")
 
 // Breaker is the circuit breaker for losses of data (SPEC 2). A loss counts only when two looks
-// show it. A look that shows too many losses opens the breaker, and none of them counts. It owns
-// which losses are suspected and when to look again. It is not safe for concurrent use.
+// show it. If a look shows too many losses, it opens the breaker, and none of these losses counts. It owns which losses
+// are suspected and when to look again. It is not safe for concurrent use.
 type Breaker struct {
 	suspects  map[workspace.ID]struct{}
 	confirmAt time.Time // when all are looked at again; zero: at the usual time
@@ -48,8 +48,8 @@ type Loss struct {
 	Observation workspace.Observation
 }
 
-// declares reports whether the decision treats data as gone. It is true even if a container still runs on the data,
-// because a listing of volumes can be just as wrong then.
+// declares reports whether the decision treats data as gone. That includes the case in which a container still runs on
+// a volume that is not listed, because the listing of volumes can be wrong then, too.
 func (l *Loss) declares() bool {
 	reason := l.Decision.Next.ErrorReason
 	return reason != l.Row.ErrorReason && (reason == workspace.ReasonDataLost ||
@@ -64,8 +64,9 @@ type Look struct {
 	losses []Loss
 }
 
-// Begin begins to count an observation. A full observation covers all candidates and suspects. Volumes of workspaces
-// that are not looked at count as well: their existence makes it plausible that others are really missing.
+// Begin begins to count an observation. A full observation covers all candidates and suspects. The volumes of other
+// workspaces count as well: the more volumes are listed, the more plausible it is that the missing ones are really
+// missing.
 func (b *Breaker) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *Look {
 	k := &Look{full: full}
 	if full {
@@ -81,7 +82,7 @@ func (b *Breaker) Begin(full bool, volumes map[workspace.ID]workspace.Volume) *L
 // Full reports whether the look can confirm a loss.
 func (k *Look) Full() bool { return k.full }
 
-// ConfirmAt is when to look at the suspects again; zero means at the usual time.
+// ConfirmAt returns when to look at the suspects again; zero means at the usual time.
 func (b *Breaker) ConfirmAt() time.Time { return b.confirmAt }
 
 // Suspected reports whether a look has shown the loss of id.
@@ -113,7 +114,8 @@ func (b *Breaker) Others(rows []workspace.Workspace) []workspace.ID {
 }
 
 // Holds reports whether a decision declares a loss that was not confirmed. The caller must not carry out such a
-// decision: it is kept until the end of the look, or forgotten until a full look.
+// decision. The breaker keeps it until the end of the look if the look can confirm it, and otherwise forgets it until a
+// full look.
 func (b *Breaker) Holds(now time.Time, k *Look, l Loss) bool {
 	if k.full {
 		k.seen[l.Row.ID] = struct{}{}

@@ -14,7 +14,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// bench shows a breaker a number of workspaces, the first of which are lost.
+// bench is a breaker to which a test shows observations of workspaces; see look.
 type bench struct {
 	*Breaker
 	logs *observer.ObservedLogs
@@ -29,8 +29,8 @@ func idOf(i int) workspace.ID {
 	return workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
 }
 
-// look shows one observation and returns the losses that are believed. volumes is how many volumes of other workspaces,
-// which are not looked at, exist.
+// look shows the breaker one observation of all workspaces, of which the first ones are lost. It returns the losses
+// that the breaker believes. volumes is how many volumes of other workspaces are listed.
 func (b bench) look(full bool, all, lost, volumes int, share float64) []Loss {
 	listed := make(map[workspace.ID]workspace.Volume)
 	for i := range volumes {
@@ -83,7 +83,8 @@ func TestAGlitchIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTooManyLossesAreDoubted: a look is doubted if more than the share of at least four workspaces is lost.
+// TestTooManyLossesAreDoubted: a look is doubted if it covers at least four workspaces, and a larger share of them than
+// allowed is lost.
 func TestTooManyLossesAreDoubted(t *testing.T) {
 	for _, c := range []struct {
 		all, lost, volumes int
@@ -131,8 +132,8 @@ func TestAKnownLossIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// TestAContainerWithoutVolumeIsHeldBackToo: a listing without volumes can be just as wrong while the containers run.
-// With the wrong volume there is nothing to doubt.
+// TestAContainerWithoutVolumeIsHeldBackToo: a listing that lacks volumes can be wrong even while their containers run,
+// so this loss needs confirmation, too. With the wrong volume there is nothing to doubt.
 func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen workspace.Observation
@@ -151,8 +152,8 @@ func TestAContainerWithoutVolumeIsHeldBackToo(t *testing.T) {
 	}
 }
 
-// TestADoubtedLookIsNotHurried: after too large a share of losses, the next full look comes at the usual time; a
-// partial look believes nothing and keeps the suspects.
+// TestADoubtedLookIsNotHurried: if the share of losses is too large, the next full look takes place at the usual time.
+// Until then partial looks confirm nothing and keep the suspects.
 func TestADoubtedLookIsNotHurried(t *testing.T) {
 	b := newBench()
 	b.look(true, 6, 6, 0, 0.5)

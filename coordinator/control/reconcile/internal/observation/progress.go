@@ -11,17 +11,17 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// Tracker follows the progress of one operation: the last observed progress, and since when it is unchanged. It reads
-// the monotonic clock, so that setting the clock does not matter.
+// Tracker follows the progress of one operation: the last observed progress, and since when it is unchanged. It uses
+// the monotonic clock, so that a change of the machine's time has no effect.
 type Tracker struct {
 	seen  string
 	at    time.Time
 	meter *meter // nil before its job has said anything
 }
 
-// Add adds to o the progress of w's operation, and when the operation last made progress by the database's clock,
-// whose time is now. Time during which the progress could not be observed, or the image was being pulled, does not
-// count against the operation.
+// Add adds to o the progress of w's operation, and the time at which the operation last made progress. That time is by
+// the database's clock, which shows now. Time during which the progress could not be observed, or the image was being
+// pulled, does not count against the operation.
 func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.Time) {
 	var b strings.Builder
 	fmt.Fprint(&b, w.Operation, w.OpStartedAt, o.Volume != nil, o.Container != nil)
@@ -47,7 +47,7 @@ func (t *Tracker) Add(w workspace.Workspace, o *workspace.Observation, now time.
 	}
 }
 
-// Waited moves the last progress by the time that an actuator's call waited for its turn.
+// Waited moves the time of the last progress by d: the time that an actuator's call waited for its turn.
 func (t *Tracker) Waited(d time.Duration) { t.at = t.at.Add(d) }
 
 // newestLine returns the last line that the running job of w's operation has reported.
@@ -61,7 +61,7 @@ func newestLine(w workspace.Workspace, jobs []workspace.Job) (line contract.Prog
 }
 
 // meter turns the lines of a job into its progress. The rate is that of the present step. Recent seconds count more
-// than earlier ones, so that a step that slows down does not keep promising its earlier rate.
+// than earlier ones, so that the rate of a step that slows down falls soon.
 type meter struct {
 	newest workspace.JobProgress
 	rate   float64   // in bytes per second; 0 while it is unknown
@@ -72,7 +72,7 @@ type meter struct {
 }
 
 const (
-	// rateSpan is the time in which the weight of older seconds falls to a third.
+	// rateSpan is the time after which the weight of a measurement has fallen to about a third.
 	rateSpan = 10 * time.Second
 	// rateAfter is how long a step must have gone on before its rate means anything.
 	rateAfter = time.Second
@@ -80,8 +80,7 @@ const (
 	rateLost = 30 * time.Second
 )
 
-// add adds the newest line, which may have come before, and the size of the home if it is
-// known.
+// add adds the job's newest line, which may be the same as the last time. home is the size of the home, if it is known.
 func (m *meter) add(line contract.ProgressLine, home int64, now time.Time) {
 	next := workspace.JobProgress{Step: line.Step, Bytes: line.Bytes, Files: line.Files}
 	next.Done, next.Total = amount(line, home)
@@ -116,8 +115,9 @@ func (m *meter) progress() *workspace.JobProgress {
 	return &p
 }
 
-// amount returns how much of the work of a step is done, and the total. The total is the job's or, while it
-// packs, the last measured size of the home. If that size is too small by now, the total is unknown.
+// amount returns how much of a step's work is done, and the total. The total is the one that the job reports. An
+// archive job reports none, so its total is the last measured size of the home, or unknown if more than that is done
+// already.
 func amount(line contract.ProgressLine, home int64) (done, total int64) {
 	switch line.Step {
 	case contract.StepCommit, contract.StepSwap: // they count nothing

@@ -7,7 +7,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestMeter: the rate is that of the present step, and follows it when it changes.
+// TestMeter: the rate is that of the present step, and changes when the speed of the step changes.
 func TestMeter(t *testing.T) {
 	const mb = 1e6
 	unpack := func(transferred int64) contract.ProgressLine {

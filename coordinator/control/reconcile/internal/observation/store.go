@@ -15,7 +15,7 @@ import (
 const (
 	// StoreTimeout bounds one question to the object store.
 	StoreTimeout = 15 * time.Second
-	// maxAge is the largest age of an answer when the observation that uses it begins.
+	// maxAge is how old an answer may be when the observation that uses it begins.
 	maxAge = 10 * time.Second
 )
 
@@ -45,10 +45,10 @@ type Question struct {
 type Answer struct {
 	Question Question
 	at       time.Time
-	// Found is whether the archive at archive_key exists. Uploaded is the same for the archive that the archive
-	// operation in progress uploads, and Chosen for the archive of an open revert.
+	// Found is whether the archive at archive_key exists. Uploaded is the same for the archive that an archive
+	// operation in progress uploads, and Chosen is the same for the archive that an open revert has chosen.
 	Found, Uploaded, Chosen workspace.Presence
-	// Size and Sum are those of the archive that was asked about last.
+	// Size and Sum are the size and checksum of the archive about which the store was asked last.
 	Size int64
 	Sum  string
 	// Younger is as in [workspace.Observation].
@@ -56,16 +56,16 @@ type Answer struct {
 	Store   workspace.StoreAnswer
 }
 
-// About reports whether p may be used to decide on w, with an observation that began then. An answer that the store
-// cannot be used counts, too.
+// About reports whether p may be used to decide on w with an observation that began at the time began. That includes
+// the answer that the store cannot be used.
 func (p Answer) About(began time.Time, w workspace.Workspace) bool {
 	asked := p.Question.Row
 	return asked.ArchiveKey == w.ArchiveKey && asked.ArchiveOpID == w.ArchiveOpID &&
 		asked.OpenRevert() == w.OpenRevert() && began.Sub(p.at) < maxAge
 }
 
-// Ask asks about the archive at archive_key, about the one that the archive operation in progress uploads, and about
-// the identity of the bucket. An archive counts as missing only if the recorded bucket says so (SPEC 2).
+// Ask asks what the question names: the archive at archive_key, the archive that an archive operation in progress
+// uploads, and the identity of the bucket. An archive counts as missing only if the recorded bucket says so (SPEC 2).
 func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
@@ -104,7 +104,7 @@ func (s Store) Ask(ctx context.Context, q Question) (Answer, error) {
 	return p, err
 }
 
-// younger looks for archives that the row of w may be older than.
+// younger looks for an archive that is younger than the row of w, and returns its key or "".
 func (s Store) younger(ctx context.Context, w workspace.Workspace) (string, error) {
 	versions, err := s.Archives.Versions(ctx, w.ID)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s Store) stat(ctx context.Context, key string) (found workspace.Presence, 
 	info, err := s.Archives.Stat(ctx, key)
 	switch {
 	case err == nil, workspace.ReasonOf(err) == workspace.ReasonArchiveCorrupted:
-		// Both objects exist (SPEC 2). If the commit marker is malformed, the restore
-		// fails with a clear error, and the volume is not deleted.
+		// Both objects exist (SPEC 2). If the commit marker is malformed, a restore fails with a clear error, and the
+		// volume is not deleted.
 		return workspace.Present, info.Size, info.SHA256, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return workspace.Absent, 0, "", nil

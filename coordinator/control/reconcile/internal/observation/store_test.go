@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// silence is an object store that does not answer until the probe gives up.
+// silence is an object store that has not answered when the probe gives up.
 type silence struct {
 	Archives
 	wait func()
@@ -23,8 +23,9 @@ func (s silence) Stat(context.Context, string) (archive.Info, error) {
 	return archive.Info{}, fmt.Errorf("reading: %w", context.DeadlineExceeded)
 }
 
-// TestThatAStoreIsSilentIsKnownAfterTheProbe: the answer of a probe that has waited for all of its time is used.
-// Otherwise the store would be asked again and again, and a waiting user would never learn the cause.
+// TestThatAStoreIsSilentIsKnownAfterTheProbe: if a probe has waited in vain for all of its time, its result is used,
+// although more time has passed than an answer stays valid. Otherwise the store would be asked again and again, and a
+// waiting user would never learn the cause.
 func TestThatAStoreIsSilentIsKnownAfterTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Store{Archives: silence{wait: func() { time.Sleep(StoreTimeout) }}}
@@ -56,7 +57,7 @@ func (foreign) Bucket(context.Context) error {
 	return &identity.MismatchError{Resource: "bucket", Expected: "ours", Found: "no bucket of that name"}
 }
 
-// TestAMissingBucketIsAMismatch: a workspace whose bucket does not exist waits for an administrator without a limit.
+// TestAMissingBucketIsAMismatch: if the bucket does not exist, a workspace waits for an administrator without a limit.
 // It is not treated as a store that refuses (SPEC 2).
 func TestAMissingBucketIsAMismatch(t *testing.T) {
 	s := Store{Archives: noBucket{}, Identity: foreign{}}

@@ -19,12 +19,12 @@ import (
 	"github.com/codehub/gateway/coordinator/metrics"
 )
 
-// most is how many images of workspaces are kept pulled, those of the workspaces that fell asleep last.
+// most is how many images of workspaces are pulled ahead at most: the images of the workspaces that fell asleep last.
 const most = 100
 
 // Store is the database as the puller uses it.
 type Store interface {
-	// SleepingImages returns up to limit images that the rows of the workspaces in STANDBY name, starting with the
+	// SleepingImages returns up to limit images that are named in the rows of workspaces in STANDBY. It begins with the
 	// workspaces that have slept for the shortest time.
 	SleepingImages(ctx context.Context, limit int) ([]string, error)
 }
@@ -43,7 +43,7 @@ type Options struct {
 	Resolve func(image string) (reference string, err error)
 	// Full reports whether the disk has no room for images.
 	Full func() bool
-	// Pull pulls an image when no one else pulls, and returns when that has ended.
+	// Pull pulls an image as soon as no other image is pulled, and returns when the pull has ended.
 	Pull   func(ctx context.Context, reference string) error
 	Cycles *metrics.Cycles
 	Log    *zap.Logger
@@ -69,7 +69,7 @@ func New(o Options) *Puller {
 	return p
 }
 
-// Apply changes the time between two looks, 0 for never, and looks immediately: Configured may have changed,
+// Apply changes the time between two looks, where 0 means never, and looks immediately: Configured may have changed,
 // too.
 func (p *Puller) Apply(interval time.Duration) {
 	p.on.Store(interval > 0)

@@ -1,7 +1,8 @@
-// Package pull pulls images beside the controller, so that a large image only delays the workspaces that need it.
+// Package pull pulls images concurrently with the controller, so that a large image delays only the workspaces that
+// need it.
 //
 // It owns the number of concurrent pulls, their progress, and the end of a pull without progress. It pulls each image
-// once, however many workspaces wait for it, and pulls images without waiting workspaces last. It must not know
+// once, however many workspaces wait for it. Images for which no workspace waits are pulled last. It must not know
 // workspaces, nor decide the consequences of a failure.
 package pull
 
@@ -92,19 +93,19 @@ func (p *Pool) Apply(limits Limits) {
 	p.next()
 }
 
-// Join returns the pull of the image that is under way, or queues a new one. It calls changed, which must not block,
-// after each change of its status.
+// Join returns the pull of the image that is in progress, or queues a new one. The pool calls changed, which must not
+// block, after each change of the pull's status.
 func (p *Pool) Join(image string, changed func()) *Pull {
 	return p.begin(image, func(pull *Pull) {
 		pull.waiting, pull.joined = append(pull.waiting, changed), pull.joined+1
 	})
 }
 
-// Begin queues the pull of an image that will be needed soon. The pull has no waiters yet: it continues until at least
-// one has joined and all have left.
+// Begin queues the pull of an image that will be needed soon. The pull has no waiters yet. It still continues: it ends
+// early only if waiters join and all of them leave again.
 func (p *Pool) Begin(image string) { p.begin(image, func(*Pull) {}) }
 
-// begin returns the pull of the image that is under way, or queues a new one. It calls note with the pull first.
+// begin returns the pull of the image that is in progress, or queues a new one. It calls note with the pull first.
 func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	p.mu.Lock()
 	pull := p.get(image, &p.queue)
@@ -118,8 +119,8 @@ func (p *Pool) begin(image string, note func(*Pull)) *Pull {
 	return pull
 }
 
-// Leave removes the caller from the pull's waiters. A pull without waiters ends and frees its place: an image
-// that was chosen by mistake may never arrive.
+// Leave removes the caller from the pull's waiters. When the last waiter leaves, the pull ends and frees its place,
+// because an image that was chosen by mistake may never arrive.
 func (p *Pool) Leave(pull *Pull) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +135,8 @@ func (p *Pool) Leave(pull *Pull) {
 	pull.cancel()
 }
 
-// Ahead pulls an image without a waiter, and returns at the end of the pull. It begins a new pull only while no other
-// one runs or is queued, and takes no place away from later ones.
+// Ahead pulls an image without a waiter, and returns at the end of the pull. A new pull begins only while no other one
+// runs or is queued, and it takes no place away from pulls that come later.
 func (p *Pool) Ahead(ctx context.Context, image string) error {
 	p.mu.Lock()
 	pull := p.get(image, &p.ahead)
@@ -150,7 +151,7 @@ func (p *Pool) Ahead(ctx context.Context, image string) error {
 	}
 }
 
-// get returns the pull of the image that is under way, or a new one at the end of the queue.
+// get returns the pull of the image that is in progress, or a new one, which it adds to the end of the queue.
 func (p *Pool) get(image string, queue *[]*Pull) *Pull {
 	pull := p.current[image]
 	if pull == nil {
@@ -182,7 +183,7 @@ func (p *Pool) next() {
 	}
 }
 
-// start starts the first pull of the queue, and calls ended, holding the lock, when it has ended.
+// start starts the first pull of the queue. When the pull has ended, ended is called with the lock held.
 func (p *Pool) start(queue *[]*Pull, ended func()) {
 	pull := (*queue)[0]
 	*queue = (*queue)[1:]
@@ -196,7 +197,7 @@ func (p *Pool) start(queue *[]*Pull, ended func()) {
 	})
 }
 
-// run makes one pull, and calls ended, holding the lock, at its end.
+// run does one pull, and at its end calls ended with the lock held.
 func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pull, stall time.Duration, ended func()) {
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("%w for %s", ErrStalled, stall)) })
 	defer stalled.Stop()
@@ -232,7 +233,7 @@ func (p *Pool) run(ctx context.Context, cancel context.CancelCauseFunc, pull *Pu
 	})
 }
 
-// report changes the pull and calls the function changed of each Join.
+// report changes the pull, and calls the function changed that each waiter passed to Join.
 func (p *Pool) report(pull *Pull, change func()) {
 	p.mu.Lock()
 	change()

@@ -182,8 +182,9 @@ func TestAFailureNamesTheImage(t *testing.T) {
 	})
 }
 
-// TestAhead: pulls without a waiter begin while nothing else is pulled, one at a time, and take no place away. A
-// workspace that needs a queued one waits in the other queue.
+// TestAhead: pulls without a waiter run one at a time, begin only while nothing else is pulled, and take no place away
+// from others. If a workspace needs an image that is queued to be pulled ahead, its pull moves to the queue of awaited
+// pulls.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, release := make(chan string, 10), map[string]chan error{}
@@ -254,8 +255,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAPullThatEverybodyHasLeftEnds, and frees its place. A pull that still has a waiter continues, and so does
-// one that is pulled ahead.
+// TestAPullThatEverybodyHasLeftEnds, and frees its place. A pull that still has a waiter continues, and so does a pull
+// that was requested ahead.
 func TestAPullThatEverybodyHasLeftEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

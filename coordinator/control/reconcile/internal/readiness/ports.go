@@ -15,7 +15,7 @@ import (
 // maxDialled bounds the ports of an image that are tried.
 const maxDialled = 16
 
-// look finds out what listens in a container of that age which does not answer.
+// look finds out which ports listen in a container that does not answer. age is the time since the probes began.
 func (w *Watch) look(ctx context.Context, age time.Duration) (r workspace.Readiness) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -54,8 +54,8 @@ func (w *Watch) answersAt(ctx context.Context, port int) bool {
 // dial opens a connection as [net.Dialer.DialContext] does.
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// listening returns those of the ports that accept a connection. It tries them concurrently, because each attempt uses
-// up all of its time where packets are dropped.
+// listening returns those of the ports that accept a connection. It tries them concurrently, because an attempt takes
+// all of its time if its packets are dropped.
 func listening(ctx context.Context, dial dial, host string, ports []int) []int {
 	ports = ports[:min(len(ports), maxDialled)]
 	open := make([]bool, len(ports))

@@ -1,8 +1,8 @@
 // Package readiness detects the first answer of the application in a newly started container. Until then, it detects
 // which ports listen instead of the configured one.
 //
-// It owns the probes of one container until the answer, their pace, and the decision that another port is the
-// application's. It must not know the consequences, nor probe a container that has answered.
+// It owns the probes of one container until the first answer, their pace, and the decision that the application uses
+// another port. It must not know the consequences, nor probe a container that has answered.
 package readiness
 
 import (
@@ -16,23 +16,24 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The pace of the probes of one container, by the time since they began.
+// The pace of the probes of one container. The times are measured from the first probe.
 const (
-	// probeMin and probeMax bound the pause between two probes, which is a tenth of that time.
+	// probeMin and probeMax bound the pause between two probes, which is a tenth of the time since the first probe.
 	probeMin = 25 * time.Millisecond
 	probeMax = 5 * time.Second
-	// readyAfter is when a container without a health check is first probed. The probe can wait: the gateway sends its
-	// own as soon as a user opens the workspace.
+	// readyAfter is when a container without a health check is first probed. This probe can wait, because the gateway
+	// sends one of its own as soon as a user opens the workspace.
 	readyAfter = time.Second
-	// elsewhereAfter is when it begins to matter that other ports listen but the configured one does not. insteadAfter
-	// is when one of those ports is taken for the application's, and silentAfter is when it begins to matter that
-	// nothing answers. Before these times the application may still be starting and open its ports one after the other.
+	// elsewhereAfter is the time from which it matters that other ports listen but the configured one does not.
+	// insteadAfter is the time from which one of these ports may count as the application's. silentAfter is the time
+	// from which it matters that nothing answers. Before these times, the application may still be starting and opening
+	// its ports one after the other.
 	elsewhereAfter = 5 * time.Second
 	insteadAfter   = 10 * time.Second
 	silentAfter    = 30 * time.Second
 	// probeInstead is probeMax while another port is used.
 	probeInstead = time.Minute
-	// lookMin and lookMax bound the pause between two looks at what listens.
+	// lookMin and lookMax bound the pause between two looks at the listening ports.
 	lookMin = 5 * time.Second
 	lookMax = time.Minute
 	// lookLimit bounds one look, and dialLimit one connection to a port.
@@ -44,7 +45,7 @@ const (
 type Prober struct {
 	// Probe reports whether the application at an endpoint, which serves below basePath, gives a good answer.
 	Probe func(ctx context.Context, endpoint, basePath string) bool
-	// Stats returns what listens in a workspace's container, and what its image declares.
+	// Stats returns the ports that listen in a workspace's container, and the ports that its image declares.
 	Stats func(ctx context.Context, id workspace.ID) (backend.Stats, error)
 	// OnePort is that of [backend.Backend].
 	OnePort bool
@@ -66,8 +67,8 @@ type Watch struct {
 }
 
 // New returns the watch of a workspace's running container, which has an endpoint. [Watch.Run] probes it until ctx
-// ends. known is the port at which an earlier container of the same image answered instead of the endpoint's, or 0.
-// The watch calls changed, which must not block, after each relevant discovery.
+// ends. known is the other port at which an earlier container of the same image answered, or 0. The watch calls
+// changed, which must not block, after each relevant discovery.
 func (p Prober) New(ctx context.Context, id workspace.ID, c workspace.Container, known int, changed func()) (*Watch, context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.OnePort {
@@ -99,7 +100,7 @@ func (w *Watch) set(r workspace.Readiness) {
 	}
 }
 
-// Run probes the container until it has answered at its endpoint. The endpoint is always tried first, even after
+// Run probes the container until it has answered at its endpoint. Each time it tries the endpoint first, even after
 // another port was found.
 func (w *Watch) Run(ctx context.Context) {
 	defer w.Cancel()

@@ -56,7 +56,7 @@ func (a *application) set(change func()) {
 	change()
 }
 
-// watch starts the watch of a container for which that port is known, or none.
+// watch starts the watch of a container. known is the port at which an earlier container answered, or 0.
 func (a *application) watch(t *testing.T, c workspace.Container, onePort bool, known int) *Watch {
 	p := Prober{Probe: a.probe, Stats: a.look, OnePort: onePort}
 	w, ctx := p.New(t.Context(), id, c, known, func() { a.set(func() { a.told++ }) })
@@ -85,7 +85,8 @@ func TestTheFirstAnswerIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
-// A user who opens a container without a health check has it probed immediately; the watch does not interfere.
+// When a user opens a workspace whose container has no health check, the gateway probes the container immediately. The
+// watch does not interfere with that.
 func TestAContainerWithoutAHealthCheckIsProbedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{starting.Endpoint: true}}
@@ -165,7 +166,7 @@ func silent(ports, local []int) workspace.Readiness {
 	return workspace.Readiness{Silence: &workspace.Silence{Port: 8080, Ports: ports, Local: local}}
 }
 
-// An application that is silent for long is probed rarely, but still noticed when it answers.
+// An application that has been silent for long is probed rarely, but its answer is still noticed.
 func TestTheSilenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{open: map[string]bool{}, stats: backend.Stats{Processes: 1, Ports: []int{22}}}
@@ -187,8 +188,8 @@ func TestTheSilenceEnds(t *testing.T) {
 	})
 }
 
-// TestTheConfiguredPortWins over a found one, however late it answers: the found port may be for metrics alone,
-// and the application may be building.
+// TestTheConfiguredPortWins: the configured port is preferred to a port that was found, however late it answers. The
+// port that was found may serve only metrics, while the application is still being built.
 func TestTheConfiguredPortWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const there = "10.0.0.2:9090"
@@ -243,7 +244,7 @@ func TestAKnownPortIsTriedAtOnce(t *testing.T) {
 	}
 }
 
-// An image without a shell: its declared ports are tried from outside.
+// If an image has no shell, the ports that it declares are tried from outside.
 func TestListening(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -257,8 +258,8 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// TestThePortsAreTriedAtOnce: if they were tried one after the other, ports that drop packets would use up the time of
-// the look.
+// TestThePortsAreTriedAtOnce: the ports are tried concurrently. If they were tried one after the other, ports that drop
+// packets would use up the time of the look.
 func TestThePortsAreTriedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		drops := func(ctx context.Context, _, address string) (net.Conn, error) {

@@ -8,12 +8,11 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// callMaxWait is how long a class of calls is passed over by higher ones. A call takes
-// milliseconds to seconds.
+// callMaxWait is how long calls of higher classes can go ahead of a waiting call. A call takes milliseconds to seconds.
 const callMaxWait = 10 * time.Second
 
-// Executor runs a limited number of calls concurrently, in the order of [Queue.Next]. The end of one call starts the
-// next by itself, so no caller delays another. It is safe for concurrent use.
+// Executor runs a limited number of calls concurrently, in the order of [Queue.Next]. When one call ends, the executor
+// itself starts the next, so no caller delays another. It is safe for concurrent use.
 type Executor struct {
 	// Limit returns how many may run now. It must be set before the first call.
 	Limit func() int
@@ -79,7 +78,7 @@ func (e *Executor) do(c *call) {
 	c.run()
 }
 
-// Length is how many run and how many wait for their turn.
+// Length is how many entries run, and how many wait for their turn.
 type Length struct{ Running, Waiting int }
 
 // Len returns how many calls there are.

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { wait.Main(m) }
 
-// TestCallsRunInOrder: a limited number of them runs concurrently; the end of one starts the next, and a higher limit
-// starts more.
+// TestCallsRunInOrder: only a limited number of calls runs concurrently. When one ends, the next one starts, and when
+// the limit rises, more start.
 func TestCallsRunInOrder(t *testing.T) {
 	var limit atomic.Int32
 	limit.Store(1)
@@ -45,7 +45,8 @@ func TestCallsRunInOrder(t *testing.T) {
 	l.Wait()
 }
 
-// TestDroppedCallsNeverRun: the end of a term waits for none of its dropped calls, and the calls of other loops stay.
+// TestDroppedCallsNeverRun: a term that ends drops its waiting calls, and does not wait for them. The calls of other
+// loops stay.
 func TestDroppedCallsNeverRun(t *testing.T) {
 	q := &Executor{Limit: func() int { return 1 }}
 	busy, over := &sync.WaitGroup{}, &sync.WaitGroup{}
@@ -73,8 +74,8 @@ func TestDroppedCallsNeverRun(t *testing.T) {
 	}
 }
 
-// TestAHigherClassRunsNext, although others have waited for longer, and one place is
-// kept for people.
+// TestAHigherClassRunsNext: a call of a higher class runs next, even if others have waited longer. One place is
+// reserved for calls that people wait for.
 func TestAHigherClassRunsNext(t *testing.T) {
 	q := &Executor{Limit: func() int { return 2 }}
 	l := &sync.WaitGroup{}

@@ -8,13 +8,13 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// JobMaxWait is how long restores can go ahead of a waiting archive; after that, one archive goes first. A restore
+// JobMaxWait is how long restores can go ahead of a waiting archive. After that, one archive goes first. A restore
 // takes seconds to minutes.
 const JobMaxWait = 10 * time.Minute
 
-// Jobs gives storage jobs their places (SPEC 7). It knows which workspaces of all loops of the process hold one or
-// wait for one. It does not remember which jobs run, because each listing shows them. So a new leader continues with
-// the jobs that it finds, and jobs of other processes count. It is safe for concurrent use.
+// Jobs gives storage jobs their places (SPEC 7). It knows which workspaces hold a place or wait for one, for all loops
+// of the process. Which jobs run it learns from each listing. So a new leader takes over the jobs that it finds, and
+// the jobs of other processes count. It is safe for concurrent use.
 type Jobs struct {
 	limit func() int
 
@@ -34,17 +34,18 @@ func NewJobs(limit func() int) *Jobs {
 type JobRequest struct {
 	ID workspace.ID
 	Request
-	// Again is called when it may be the workspace's turn: it must request a place again. It must not block.
+	// Again is called when it may be the workspace's turn. The workspace must then request a place again. It must not
+	// block.
 	Again func()
 }
 
 // Share is a process's part of the workspaces: Own of All shards.
 type Share struct{ Own, All int }
 
-// of returns how many of the free places the process may take. So processes that look at the same moment do not all
-// take the same places. They can still exceed the limit while no listing shows the jobs that another process has begun.
-// For the last free place, each process can exceed it by one. Only a lock around each start would rule that out, but
-// the limit only serves comfort.
+// of returns how many of the free places the process may take, so that processes that look at the same moment do not
+// all take the same places. The processes can still exceed the limit, because a listing may not show yet the jobs that
+// another process has begun. Also, each process may take the last free place. Only a lock around each start would
+// prevent that, and it is not worth that, because nothing depends on the limit but comfort.
 func (s Share) of(free int) int {
 	if free <= 0 || s.Own >= s.All {
 		return free
@@ -52,9 +53,10 @@ func (s Share) of(free int) int {
 	return (free*s.Own + s.All - 1) / s.All
 }
 
-// Ask gives places to those whose jobs may begin now, and returns for the others how many are before them. A workspace
-// that gets a place holds it until [Jobs.Leave]. listed are all jobs of the installation, as they were listed just now.
-// It is nil if they could not be listed; then no further workspace gets a place.
+// Ask requests places. It gives places to the workspaces whose jobs may begin now, and returns for the others how many
+// are ahead of them. A workspace that gets a place holds it until [Jobs.Leave]. listed are all jobs of the
+// installation, as they were listed just now. If they could not be listed, listed is nil, and no workspace gets a
+// place.
 func (j *Jobs) Ask(now time.Time, share Share, listed map[workspace.ID][]workspace.Job, requests ...JobRequest) (
 	queued map[workspace.ID]int) {
 	j.mu.Lock()
@@ -125,7 +127,7 @@ func Running(jobs []workspace.Job) *workspace.Job {
 	return nil
 }
 
-// ClassOf is the class of a job of which only the kind is known.
+// ClassOf returns the class of a job of which only the kind is known.
 func ClassOf(kind workspace.JobKind) Class {
 	if kind == workspace.JobRestore {
 		return Interactive
@@ -133,7 +135,7 @@ func ClassOf(kind workspace.JobKind) Class {
 	return Background
 }
 
-// Holds reports whether the workspace has a place, so that it need not ask.
+// Holds reports whether the workspace has a place already, so that it need not request one.
 func (j *Jobs) Holds(id workspace.ID) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,7 +150,7 @@ func (j *Jobs) Len() Length {
 	return Length{len(j.held), len(j.waiting)}
 }
 
-// Hold notes that a job of the workspace was seen to run.
+// Hold records that a job of the workspace runs, and so holds a place.
 func (j *Jobs) Hold(id workspace.ID, r Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +158,8 @@ func (j *Jobs) Hold(id workspace.ID, r Request) {
 	delete(j.waiting, id)
 }
 
-// Leave gives back the place of a workspace, or takes it out of the queue. The workspaces that are next ask again.
+// Leave gives back the place of a workspace, or removes the workspace from the queue. The workspaces that are next ask
+// again.
 func (j *Jobs) Leave(id workspace.ID) {
 	j.mu.Lock()
 	_, held := j.held[id]
@@ -169,7 +172,7 @@ func (j *Jobs) Leave(id workspace.ID) {
 	}
 }
 
-// Drop does the same for the workspaces of a shard whose term is over.
+// Drop does the same as Leave for all workspaces of a shard whose term is over.
 func (j *Jobs) Drop(shard, shards int) {
 	j.mu.Lock()
 	maps.DeleteFunc(j.held, func(id workspace.ID, _ Request) bool { return id.Shard(shards) == shard })

@@ -18,7 +18,7 @@ func ids(n int) (all []workspace.ID) {
 	return all
 }
 
-// desk asks for jobs and records the callers that must ask again.
+// desk is a [Jobs] that records which workspaces were told to request a place again.
 type desk struct {
 	*Jobs
 	again map[workspace.ID]int
@@ -32,7 +32,7 @@ func (d *desk) wants(id workspace.ID, c Class, waited time.Duration) JobRequest 
 	return JobRequest{ID: id, Request: Request{Owner: "ann", Class: c, Since: noon.Add(-waited)}, Again: func() { d.again[id]++ }}
 }
 
-// running is a listing in which these workspaces have a running job.
+// running returns a listing in which each of these workspaces has a running job.
 func running(all ...workspace.ID) map[workspace.ID][]workspace.Job {
 	out := make(map[workspace.ID][]workspace.Job)
 	for _, id := range all {
@@ -43,8 +43,8 @@ func running(all ...workspace.ID) map[workspace.ID][]workspace.Job {
 
 var alone = Share{1, 1}
 
-// TestWhatRunsCounts: the jobs of a former leader and of other processes count as they are listed; a job that has ended
-// does not count, and none counts twice.
+// TestWhatRunsCounts: the jobs of a former leader and of other processes count because they are listed. A job that has
+// ended does not count, and no job counts twice.
 func TestWhatRunsCounts(t *testing.T) {
 	id := ids(6)
 	d := newDesk(3) // two archives
@@ -63,8 +63,8 @@ func TestWhatRunsCounts(t *testing.T) {
 	}
 }
 
-// TestWhoeverIsNextAsksAgain, when a place becomes free or the next one no longer wants it; no other workspace takes
-// the place meanwhile.
+// TestWhoeverIsNextAsksAgain: when a place becomes free, the next workspace in the queue is told to request it. If that
+// workspace no longer wants the place, the one after it is told. Meanwhile no other workspace takes the place.
 func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	id := ids(4)
 	d := newDesk(1)
@@ -94,7 +94,8 @@ func TestWhoeverIsNextAsksAgain(t *testing.T) {
 	}
 }
 
-// TestShares: processes that look at the same moment share the free places, even if that is less than one place each.
+// TestShares: processes that look at the same moment share the free places, even if there is less than one place for
+// each.
 func TestShares(t *testing.T) {
 	for _, c := range []struct{ own, all, free, want int }{
 		{1, 1, 4, 4}, {2, 4, 4, 2}, {1, 4, 4, 1}, {1, 4, 1, 1}, {3, 4, 3, 3}, {1, 3, 0, 0}, {4, 4, 3, 3}, {1, 2, -1, -1},

@@ -38,8 +38,8 @@ type Request struct {
 	Key string
 }
 
-// Served is when each class and each owner was last given a place. An unknown time, such as after a change of the
-// leader, counts as long ago.
+// Served is when each class and each owner was last given a place. If the time is unknown, for example after a change
+// of the leader, it counts as long ago.
 type Served struct {
 	classes [classes]time.Time
 	owners  map[string]time.Time
@@ -56,17 +56,18 @@ func (s *Served) Note(r Request, now time.Time) {
 
 // Queue is the running and the waiting work at one moment.
 type Queue struct {
-	// Limit is how many may run concurrently, and Free how many more may begin now. Free is less than the rest
-	// of the limit if others may take places at the same moment.
+	// Limit is how many requests may run concurrently, and Free is how many may begin now. Free is less than what the
+	// limit leaves if other processes may take places at the same moment.
 	Limit, Free int
-	// MaxWait is how long higher classes can go ahead of a waiting class; after that, one of its requests goes first.
+	// MaxWait is how long higher classes can go ahead of a waiting class. After that, one request of the waiting class
+	// goes first.
 	MaxWait          time.Duration
 	Running, Waiting []Request
 	Served           Served
 }
 
-// Next returns which of Waiting may begin now, and the others in their future order, both as indexes of Waiting. It is
-// pure. These are the rules:
+// Next returns two lists of indexes of Waiting: the requests that may begin now, and the others in the order in which
+// they will begin. It is pure. These are the rules:
 //   - A higher class goes first. The last place is reserved for [Interactive], unless it is the only one; all
 //     other places are for any class. So a person never waits for a whole series of background work.
 //   - Within a class, the owner with the fewest running or earlier entries goes first, then the owner who was
@@ -100,7 +101,7 @@ func (q Queue) Next(now time.Time) (begin, rest []int) {
 	return begin, rest
 }
 
-// choose returns the class of the next one, or classes if none may begin.
+// choose returns the class of the next request, or classes if no request may begin.
 func (q Queue) choose(now time.Time, queues *[classes][]int, others int, begun [classes]time.Time) Class {
 	open := others < max(q.Limit-1, 1)
 	for c := classes - 1; open && c > Interactive; c-- {
@@ -116,7 +117,7 @@ func (q Queue) choose(now time.Time, queues *[classes][]int, others int, begun [
 	return classes
 }
 
-// longest returns the time since which the request that has waited longest has waited.
+// longest returns when the request that has waited longest began to wait.
 func (q Queue) longest(queue []int) time.Time {
 	first := q.Waiting[queue[0]].Since
 	for _, i := range queue {
@@ -127,7 +128,8 @@ func (q Queue) longest(queue []int) time.Time {
 	return first
 }
 
-// queues returns the requests that wait, by class, in the order of their owners' shares.
+// queues returns the waiting requests of each class, in the order in which the rules of Next let their owners take
+// turns.
 func (q Queue) queues() (queues [classes][]int) {
 	order := make([]int, len(q.Waiting))
 	for i := range order {

@@ -9,8 +9,9 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// parse reads requests such as "ann.i" or "bob.b/90". These are the owner, the first letter of the class, and for how
-// many seconds it has waited. Without a number, it has waited less than the one before it.
+// parse reads requests such as "ann.i" or "bob.b/90". A request consists of its owner, the first letter of its class,
+// and the number of seconds for which it has waited. A request without a number has waited a little less than the one
+// before it.
 func parse(t *testing.T, text string) (out []Request) {
 	t.Helper()
 	for i, word := range strings.Fields(text) {
@@ -29,7 +30,7 @@ func parse(t *testing.T, text string) (out []Request) {
 	return out
 }
 
-// TestNext is the table of the rules; the present is one second past noon, and the longest wait is a minute.
+// TestNext is the table of the rules. The present is one second past noon, and MaxWait is a minute.
 func TestNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit                          int
@@ -69,8 +70,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestOwnersTakeTurns although their requests run one after the other, so that no owner has one
-// running when the next one begins.
+// TestOwnersTakeTurns: owners take turns even if only one request runs at a time, so that no owner has a running
+// request when the next one begins.
 func TestOwnersTakeTurns(t *testing.T) {
 	l := Queue{Limit: 1, Free: 1, Waiting: parse(t, "ann.b ann.b ann.b ann.b bob.b bob.b cid.b")}
 	var order []string
@@ -90,7 +91,8 @@ func TestOwnersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestFewerMayBeFree than the limit leaves, and the place that is kept is one of the limit.
+// TestFewerMayBeFree: fewer places may be free than the limit leaves. The place that is reserved for people is counted
+// from the limit, and not from the free places.
 func TestFewerMayBeFree(t *testing.T) {
 	l := Queue{Limit: 4, Free: 1, Waiting: parse(t, "a.b b.b c.i")}
 	if begins, rest := l.Next(noon); fmt.Sprint(begins, rest) != "[2] [0 1]" {
@@ -102,8 +104,8 @@ func TestFewerMayBeFree(t *testing.T) {
 	}
 }
 
-// TestNoStarvation: even if people never stop coming, each class and each owner still get places. Most places go to
-// work that people wait for.
+// TestNoStarvation: even if interactive requests never stop, each class and each owner still get places. Most places go
+// to work that people wait for.
 func TestNoStarvation(t *testing.T) {
 	for _, limit := range []int{1, 2, 4} {
 		l := Queue{Limit: limit, MaxWait: time.Minute}

@@ -18,18 +18,17 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The size of a home is known after it was archived or restored: the job reports it. In between, the backend
-// measures the home without a job, because a job would exclude the workspace's container, and a person would
-// wait for it.
+// When a home is archived or restored, the job reports its size. At other times the backend measures the home without a
+// job, because a job would keep the workspace's container from running, and a person would have to wait for it.
 const (
-	// measureBatch is how many homes are counted in one go, and measureLimit for how long. For a home that takes
-	// longer, only a lower bound of its size is known.
+	// measureBatch is how many homes are measured in one round, and measureLimit is how long that may take. If a home
+	// takes longer, only a lower bound of its size is known.
 	measureBatch = 16
 	measureLimit = time.Minute
 )
 
-// Measure counts the homes whose size is out of date, from time to time, in one shard of
-// the process at a time. It runs beside the loop and decides nothing.
+// Measure measures from time to time the homes whose size is out of date. Only one shard of the process does so at a
+// time. It runs beside the loop and decides nothing.
 func (s *Sweeper) Measure(ctx context.Context) {
 	skipped := make(map[workspace.ID]struct{}) // what could not be counted, in this term
 	counting := outage.New(s.Log, zap.WarnLevel, "cannot measure homes; their sizes are out of date",
@@ -50,8 +49,8 @@ func (s *Sweeper) Measure(ctx context.Context) {
 	}
 }
 
-// measureSome measures the homes that are due, up to the limit of one round. Homes without a folder that can be
-// counted go to skipped and are left out from then on.
+// measureSome measures the homes that are due, up to the limit of one round. Homes that cannot be measured, for example
+// because they have no folder that can be counted, are added to skipped and left out from then on.
 func (s *Sweeper) measureSome(ctx context.Context, skipped map[workspace.ID]struct{}) error {
 	pace := s.Settings()
 	limit := measureBatch + len(skipped)

@@ -1,6 +1,6 @@
-// Package sweep looks at what the controller's ticks leave out: homes that are asleep, archives that are left of
-// deleted workspaces, and the sizes of homes. It owns the pace of these looks. It decides nothing: the controller
-// observes again whatever looks changed. It writes nothing but the sizes of homes.
+// Package sweep looks at everything that the controller's ticks leave out: the homes of sleeping workspaces, the
+// remaining archives of deleted workspaces, and the sizes of homes. It owns the pace of these looks. It decides
+// nothing: the controller observes again whatever looks changed. It writes nothing but the sizes of homes.
 package sweep
 
 import (
@@ -32,7 +32,7 @@ const (
 	pageSize = 500
 	// stepTimeout bounds one step.
 	stepTimeout = 2 * time.Minute
-	// archivesPerStep is how many archives one step asks the object store for.
+	// archivesPerStep is about how many archives one step asks the object store at most.
 	archivesPerStep = 25
 	// firstSteps is the time between the steps of the first sweep. How many steps it has is
 	// known only at its end.
@@ -65,12 +65,12 @@ type Archives interface {
 
 // Settings are the pace of sweeps.
 type Settings struct {
-	// Interval is the time in which all workspaces that ticks leave out are observed once.
+	// Interval is the time in which all workspaces that the ticks leave out are observed once.
 	Interval time.Duration
 	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
 	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
-	// HomeWarn is the size of a home, in bytes, from which it is logged; 0 is never.
+	// HomeWarn is the size, in bytes, from which a home is logged; 0 means never.
 	HomeWarn int64
 }
 
@@ -85,7 +85,8 @@ type Sweeper struct {
 	Settings func() Settings
 	// Changed has the controller observe a workspace again.
 	Changed func(workspace.ID)
-	// Measuring is held while homes are measured: one shard of the process at a time.
+	// Measuring is a lock that is held while homes are measured, so that only one shard of the process measures at a
+	// time.
 	Measuring chan struct{}
 	// LocalHomes is that of backend.Backend.
 	LocalHomes bool
@@ -127,10 +128,10 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// inspectLeftovers hints the archived workspaces that have a volume, and reports whether it could look. A
-// workspace that was saved as ARCHIVED is in no tick and no page, and the previous leader may have ended before
-// it removed the remains of a restore. Within a term the action after a save is carried out, so once per term
-// is enough.
+// inspectLeftovers requests observations of archived workspaces that have a volume. It reports whether it could look
+// for them. A previous leader may have saved a workspace as ARCHIVED, and ended before it removed the remains of a
+// restore. No tick and no page includes an ARCHIVED workspace. Once per term is enough, because within a term the
+// action after a save is always carried out.
 func (s *Sweeper) inspectLeftovers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -152,8 +153,8 @@ func (s *Sweeper) inspectLeftovers(ctx context.Context) bool {
 	return true
 }
 
-// inspect hints the workspaces of a page that differ from their rows. An unavailable object store must not keep
-// it from the volumes, so it asks the store last.
+// inspect requests observations of the workspaces of a page that differ from their rows. It asks the object store last,
+// so that it looks at the volumes even if the store is unavailable.
 func (s *Sweeper) inspect(ctx context.Context, rows []workspace.Workspace) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -174,7 +175,7 @@ func (s *Sweeper) inspect(ctx context.Context, rows []workspace.Workspace) {
 	s.inspectArchives(ctx, archives)
 }
 
-// inspectHomes hints the workspaces whose volume, container or jobs changed.
+// inspectHomes requests observations of the workspaces whose volume, container or jobs have changed.
 func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) {
 	if len(rows) == 0 {
 		return
@@ -202,9 +203,10 @@ func (s *Sweeper) inspectHomes(ctx context.Context, rows []workspace.Workspace) 
 	}
 }
 
-// inspectArchives hints deleted workspaces whose last remains, an archive, are gone. The garbage collector marks a row
-// before it deletes the archive, so it asks for marked rows first. Other causes of a missing archive are rare: each
-// step asks for only a few of the other rows.
+// inspectArchives requests observations of deleted workspaces whose archive, the last thing that was left of them, is
+// gone. The garbage collector marks a row before it deletes the archive, so inspectArchives first asks about the
+// archives of marked rows. Other causes of a missing archive are rare, so each step asks about only a few of the other
+// rows.
 func (s *Sweeper) inspectArchives(ctx context.Context, rows []workspace.Workspace) {
 	rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	slices.SortStableFunc(rows, func(a, b workspace.Workspace) int {

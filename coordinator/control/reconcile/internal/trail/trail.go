@@ -1,5 +1,5 @@
-// Package trail records the course of the workspaces' operations in logs and traces. It connects them to their
-// requests, which other processes may have received, and to their storage jobs.
+// Package trail records the course of the workspaces' operations in logs and traces. It connects each operation to the
+// request that caused it, which another process may have received, and to its storage job.
 //
 // It owns the lines and spans of operations and jobs, for one term as the leader. It must not decide anything.
 package trail
@@ -28,7 +28,7 @@ type Operation struct {
 	told   string // the job whose end was recorded
 }
 
-// Begin follows the operation of w, which began that long ago, perhaps under another leader.
+// Begin begins to record the operation of w. The operation began that long ago, perhaps under another leader.
 func Begin(w workspace.Workspace, ago time.Duration, tracer *tracing.Tracer, log *zap.Logger) *Operation {
 	o := &Operation{tracer: tracer, log: log, row: w, began: time.Now().Add(-ago)}
 	o.ctx, o.span = tracer.Start(tracing.From(context.Background(), w.Origin), tracing.Operation+string(w.Operation),
@@ -37,7 +37,7 @@ func Begin(w workspace.Workspace, ago time.Duration, tracer *tracing.Tracer, log
 	return o
 }
 
-// Of reports whether it is the operation that w has in progress.
+// Of reports whether o is the operation that w has in progress.
 func (o *Operation) Of(w workspace.Workspace) bool {
 	return o != nil && o.row.Operation == w.Operation && o.row.OpStartedAt.Equal(w.OpStartedAt)
 }
@@ -50,7 +50,7 @@ func (o *Operation) Context(ctx context.Context) context.Context {
 	return tracing.Join(ctx, o.ctx)
 }
 
-// Done records something that was done for the operation and took that long until now.
+// Done records a step that was done for the operation. The step has ended just now, and took that long.
 func (o *Operation) Done(name string, took time.Duration) {
 	if o == nil {
 		return
@@ -59,7 +59,7 @@ func (o *Operation) Done(name string, took time.Duration) {
 	span.End()
 }
 
-// Jobs records the end of the operation's storage job, once. w is its present row.
+// Jobs records the end of the operation's storage job, once. w is the workspace's present row.
 func (o *Operation) Jobs(w workspace.Workspace, jobs []workspace.Job) {
 	if o == nil {
 		return
@@ -91,8 +91,8 @@ func (o *Operation) logJob(j workspace.Job) {
 		zap.String(logkey.Message, j.Message))...)
 }
 
-// traceJob records when the job took which step. The job's machine may have another clock, so a step that would have
-// begun before the operation, or would end in the future, is moved between these two times.
+// traceJob records when the job took which step. The clock of the job's machine may be wrong, so the job is moved if it
+// would have begun before the operation, or would end in the future.
 func (o *Operation) traceJob(j workspace.Job) {
 	c := j.Course
 	if c == nil {
@@ -120,7 +120,8 @@ func (o *Operation) traceJob(j workspace.Job) {
 	job.End(trace.WithTimestamp(end))
 }
 
-// End ends the operation. next is the row that was saved; the zero row means that another leader continues it.
+// End ends the record of the operation. next is the row that was saved. A zero row means that another leader continues
+// the operation.
 func (o *Operation) End(next workspace.Workspace) {
 	if o == nil {
 		return

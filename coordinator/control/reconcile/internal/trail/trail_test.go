@@ -29,8 +29,8 @@ func restoring(origin *workspace.Origin) workspace.Workspace {
 	return w
 }
 
-// TestAnOperationOfARequest: its spans are children of the request's span in another process, its log lines name the
-// request, and its job's end is recorded once, even if the job's machine has a wrong clock.
+// TestAnOperationOfARequest: the spans of an operation are children of the request's span in another process, and its
+// log lines name the request. The end of its job is recorded once, even if the clock of the job's machine is wrong.
 func TestAnOperationOfARequest(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"one clock": 0, "a fast clock": time.Hour, "a slow clock": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAnOperationOfARequest(t *testing.T) {
 	}
 }
 
-// TestSampling: a request that is not traced, by its own process's decision, is not traced here either.
+// TestSampling: if the process that received a request decided not to trace it, the operation is not traced either.
 func TestSampling(t *testing.T) {
 	tracer, spans, log, _ := newTrail()
 	o := Begin(restoring(&workspace.Origin{Trace: parent[:len(parent)-1] + "0"}), 0, tracer, log)
@@ -108,7 +108,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestAnOperationOfNoRequest has a trace of its own, and a failed one records its failure.
+// TestAnOperationOfNoRequest: an operation without a request has a trace of its own. If it fails, the trace records the
+// failure.
 func TestAnOperationOfNoRequest(t *testing.T) {
 	tracer, spans, log, logs := newTrail()
 	w := restoring(nil)
