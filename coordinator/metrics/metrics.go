@@ -182,7 +182,7 @@ func record[S any](m *Metrics, row *Metric, v vector[S]) series[S] {
 	return s
 }
 
-// rowOf returns the row of a recorded metric. A name that is not in the table panics when the program starts.
+// rowOf returns the row of a recorded metric. If a name is not in the table, the program panics at its start.
 func rowOf(name string) *Metric {
 	return &table[slices.IndexFunc(table[:], func(m Metric) bool { return m.Name == name })]
 }

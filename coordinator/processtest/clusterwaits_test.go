@@ -85,7 +85,8 @@ func TestAClusterIsWaitedForWithoutALimit(t *testing.T) {
 }
 
 // TestAWaitOnAClusterIsCancelled: while no node has room for a workspace, it is put to sleep, archived and started
-// again. Afterwards its files are as they were. Its storage jobs wait for the same node, and are cancelled, too.
+// again. Afterwards its files are as they were. The workspace's storage jobs wait for the same node, and are cancelled,
+// too.
 func TestAWaitOnAClusterIsCancelled(t *testing.T) {
 	if !devenv.OnKubernetes() {
 		t.Skip("Docker has no nodes to choose from")

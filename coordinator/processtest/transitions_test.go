@@ -14,8 +14,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// transitionsOnDocker are those that only a run on Docker carries out, by their names in the messages of
-// [checkTransitions].
+// transitionsOnDocker are the transitions that only a run on Docker carries out. The keys are their names in the
+// messages of [checkTransitions].
 var transitionsOnDocker = map[string]exception{
 	"action freeze": {byEngine, "control/reconcile TestNothingStaysFrozen"},
 	"action thaw":   {byEngine, "control/reconcile TestNothingStaysFrozen"},

@@ -228,8 +228,8 @@ func (u *upgrade) leaveHomes(t testing.TB, old *process) (homes []*upgradedHome)
 	return homes
 }
 
-// goThrough uses a home: the leading release restores it if it is archived. Then it is changed, archived and
-// restored, and always has the files that its user has left.
+// goThrough uses a home: if the home is archived, the leading release restores it first. Then it is changed, archived
+// and restored, and always has the files that its user has left.
 func (u *upgrade) goThrough(t testing.TB, old *process, h *upgradedHome) {
 	t.Helper()
 	u.bring(t, old, h, workspace.PhaseRunning)

@@ -137,7 +137,7 @@ func TestASweepReadsItsShardInPages(t *testing.T) {
 	}
 }
 
-// crowd adds n converged workspaces in STANDBY and ARCHIVED, and a few of each kind that the queries select.
+// crowd adds n converged workspaces in STANDBY and ARCHIVED, and a few workspaces of each kind that the queries select.
 func crowd(t testing.TB, s *Store, n int) (owner string) {
 	t.Helper()
 	owner = addUser(t, s)

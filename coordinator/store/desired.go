@@ -117,8 +117,8 @@ func (e Edit) fields() []string {
 	return names
 }
 
-// tooMany is the CASE for one more workspace of w.owner_user_id in any state, whose number is limited. It must
-// run like overLimit.
+// tooMany is the branch of a CASE that checks the limit on the number of workspaces of w.owner_user_id, in any state,
+// before one more is added. It must run like overLimit.
 const tooMany = `
 		WHEN ` + ownWorkspaces + ` > 0 AND ` + ownWorkspaces + ` <= (SELECT count(*) FROM workspaces c
 			WHERE c.deleted_at IS NULL AND c.owner_user_id = w.owner_user_id) THEN 'workspace_limit'`

@@ -35,7 +35,8 @@ type Event struct {
 	ID workspace.ID `json:"id"`
 }
 
-// Change is an event with the workspace that it is about, which the streams share. [Resync] and [Deleted] have no workspace.
+// Change is an event and the workspace that the event is about. All streams share that workspace. [Resync] and
+// [Deleted] have no workspace.
 type Change struct {
 	Event
 	// Revision is the change's revision. [Resync] has none.

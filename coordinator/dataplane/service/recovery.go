@@ -151,13 +151,13 @@ func (s *Service) look(ctx context.Context, w workspace.Workspace) (workspace.In
 	return inv, nil
 }
 
-// Recover clears the error of a workspace in ERROR and has the controller carry out the choice. A workspace in use with
-// a Conflict can keep its volume; the other choices require that it sleeps first. Without a choice, Recover does what
-// gives nothing up: it retries after an error that does not concern the data, and uses data that has come back after
-// DataLost. Otherwise it returns a [*ChoiceError] with what exists. If a limit is reached, the workspace is recovered
-// but does not run: its desired state becomes STANDBY. A workspace without an error stays as it is. Only administrators
-// may call Recover ([ErrForbidden]). It returns [ErrNotFound], [ErrStale], [ErrInventoryUnknown], and [*InvalidError]
-// and [ErrDeleted] for an impossible choice.
+// Recover clears the error of a workspace in ERROR and has the controller carry out the choice. If a workspace with a
+// Conflict is in use, only the choice to keep its volume is possible; the other choices require that it sleeps first.
+// Without a choice, Recover does what gives nothing up: it retries after an error that does not concern the data, and
+// uses data that has come back after DataLost. Otherwise it returns a [*ChoiceError] with what exists. If a limit is
+// reached, the workspace is recovered but does not run: its desired state becomes STANDBY. A workspace without an error
+// stays as it is. Only administrators may call Recover ([ErrForbidden]). It returns [ErrNotFound], [ErrStale],
+// [ErrInventoryUnknown], and [*InvalidError] and [ErrDeleted] for an impossible choice.
 func (s *Service) Recover(ctx context.Context, a Actor, id workspace.ID, c Choice) (workspace.Workspace, error) {
 	if !a.Admin {
 		return workspace.Workspace{}, ErrForbidden

@@ -21,7 +21,7 @@ type Line struct {
 	Points []Point
 }
 
-// Mark is something that happened at X, drawn as a thin line with a title to hover.
+// Mark is something that happened at X. It is drawn as a thin line, whose title appears when the pointer is on it.
 type Mark struct {
 	X    float64
 	Name string

@@ -109,8 +109,8 @@ func (p Past) File(t testing.TB, path string) []byte {
 
 // Build compiles a process of the release. It skips the test if the history does not have the commit.
 //
-// The source is kept below the user's cache, because the go command finds its earlier builds there. Its name
-// contains a hash of its content, so that it never changes.
+// The source is kept below the user's cache, because the go command finds its earlier builds there. The folder's name
+// contains a hash of its content, so that a folder never changes.
 func (p Past) Build(t testing.TB) Release {
 	t.Helper()
 	root, commit := p.history(t), p.Commit

@@ -47,8 +47,7 @@ func StartRedis(s Storage) (*Redis, error) {
 	return r, nil
 }
 
-// ping asks the server whether it serves, which it does not while it still loads an
-// append-only file.
+// ping asks the server whether it serves. A server does not serve while it is still loading an append-only file.
 func (r *Redis) ping() error {
 	conn, err := net.DialTimeout("unix", r.socket, 5*time.Second)
 	if err != nil {

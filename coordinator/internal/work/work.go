@@ -132,8 +132,8 @@ type Process struct {
 	PID, Parent, Group, Session int
 	// Foreground is the group in the foreground of the process's terminal, -1 if it has none.
 	Foreground int
-	// CPU and Written are the CPU time used and the bytes written so far, including those of ended children. Written is
-	// -1 if the engine's host cannot tell.
+	// CPU is the CPU time that the process has used so far, and Written is how many bytes it has written. Both include
+	// the figures of ended children. Written is -1 if the engine's host cannot tell.
 	CPU     time.Duration
 	Written int64
 	// Writes is the number of calls that wrote those bytes, or 0 if the engine's host cannot tell.

@@ -15,8 +15,8 @@ type Token struct {
 	ID, Name             string
 	Scopes               []string
 	CreatedAt, ExpiresAt time.Time
-	// LastUsedAt and Address are the time of the last use and the client's address then; zero before the first
-	// use.
+	// LastUsedAt is the time of the last use, and Address is the client's address at that time. Both are zero before
+	// the first use.
 	LastUsedAt time.Time
 	Address    string
 }
@@ -67,8 +67,8 @@ func (s *Store) TokensOf(ctx context.Context, userID string) ([]Token, error) {
 		ORDER BY created_at DESC, id`, userID)
 }
 
-// EndToken ends one of the user's tokens, and returns the ids of the ended ones: one, or none. A token may do
-// that, too, as it grants no rights.
+// EndToken ends one of the user's tokens, and returns the ids of the tokens that it has ended: one id, or none. A token
+// may do that, too, as it grants no rights.
 func (s *Store) EndToken(ctx context.Context, userID, id string) ([]string, error) {
 	return postgres.Select(ctx, s.DB, "ending an access token", pgx.RowTo[string], `
 		WITH ended AS (

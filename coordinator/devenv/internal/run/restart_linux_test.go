@@ -235,7 +235,7 @@ func readVolume(ctx context.Context, r *runner) error {
 	})
 }
 
-// socketFolder is the folder of the server's socket, which some servers have in their command line.
+// socketFolder is the folder of the server's socket. Some servers have it in their command line.
 func socketFolder(t *testing.T, r *runner, name string) string {
 	t.Helper()
 	switch name {
