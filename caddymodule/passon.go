@@ -39,8 +39,9 @@ func (a *App) passOn(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// runningServer returns the server of the running configuration that listens where the request's own server does, if it
-// is a different server. Their names prove nothing, because the Caddyfile assigns names in the order of the listeners.
+// runningServer returns the server of the running configuration that listens on the same address as the request's own
+// server, if there is such a server and it is a different one. Their names prove nothing, because the Caddyfile assigns
+// names in the order of the listeners.
 func runningServer(r *http.Request) (found *caddyhttp.Server) {
 	own, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	app, err := caddy.ActiveContext().AppIfConfigured("http")

@@ -75,9 +75,10 @@ type servedBy struct {
 	strict bool // as it was configured
 }
 
-// serveBy adds a server that is being provisioned, unless it is there. It also makes the server strict, whatever the
-// configuration says: a client's address is then the nearest address in X-Forwarded-For that is not a trusted proxy's.
-// The first address there cannot be used, because clients can make it up.
+// serveBy adds a server that is being provisioned to the list, unless it is in the list already. It also makes the
+// server strict, whatever the configuration says. A client's address is then the nearest address in X-Forwarded-For
+// that does not belong to a trusted proxy. The first address in the header must not be used, because clients can make
+// it up.
 func serveBy(servers []servedBy, s *caddyhttp.Server) []servedBy {
 	if slices.ContainsFunc(servers, func(there servedBy) bool { return there.Server == s }) {
 		return servers

@@ -16,12 +16,12 @@ import (
 const firstRequestWait = 500 * time.Millisecond
 
 // quiesce keeps a reload from breaking connections. It does the same for a stop while another process shares the port.
-// The problem is a connection that a server accepts just before it shuts down, and whose first request comes just after
-// that: the server closes it without an answer. So the old servers first stop accepting, while the new servers accept
-// already, and shut down a moment later.
+// Suppose that a server accepts a connection just before it shuts down, and the first request comes just after that.
+// The server would then close the connection without an answer. So the old servers first stop accepting, while the new
+// servers accept already, and shut down a moment later.
 //
-// Caddy's grace period is for a process that ends: when it is over, a server closes WebSockets over HTTP/3. After a
-// reload they stay open for streamCloseDelay, like other WebSockets.
+// Caddy's grace period is meant for a process that ends. When it is over, a server closes WebSockets over HTTP/3. After
+// a reload they stay open for streamCloseDelay, like other WebSockets.
 //
 // Some connections may still wait in the kernel when the old server stops accepting. If net.ipv4.tcp_migrate_req is on,
 // the kernel moves them to the new server's socket. Otherwise it resets them.

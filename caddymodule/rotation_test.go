@@ -90,7 +90,7 @@ func TestSecretsAreRotatedWithoutAGap(t *testing.T) {
 	}
 	wait.Until(t, "the first role is used", func() bool { return sessions(roles[0]) > 0 && connected() })
 
-	// Secrets that do not work are refused, and the former ones stay in use.
+	// A reload refuses secrets that do not work, and the former secrets stay in use.
 	write("DATABASE_URL", as(t, owner, "nobody_"+roles[0], ""))
 	refused := func() {
 		t.Helper()

@@ -55,8 +55,8 @@ func (c *call) recoverWorkspace() error {
 }
 
 // recoverWorkspaces is POST /workspaces/recover, for administrators: it recovers all workspaces in
-// ERROR with the given reason, each as recoverWorkspace does. It answers with the ids of the
-// recovered ones, and a problem for each of the others.
+// ERROR with the given reason, each as recoverWorkspace does. The answer has the ids of the workspaces that were
+// recovered, and a problem for each of the others.
 func (c *call) recoverWorkspaces() error {
 	var in struct {
 		choiceBody

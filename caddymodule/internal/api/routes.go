@@ -232,8 +232,8 @@ type call struct {
 	fromMemory bool
 }
 
-// endpoint returns an endpoint that sends errors as problems, and logs those that are the server's
-// fault: an outage once, however many requests it affects.
+// endpoint returns an endpoint that sends errors as problems. It logs the errors that are the server's fault, but an
+// outage only once, however many requests it affects.
 func (h *Handler) endpoint(handle func(*call) error) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r = h.audited(r)

@@ -152,7 +152,7 @@ func streamHeader(h http.Header) {
 // End implements [auth.Ender], and ends a slow stream: a client that reads nothing must not keep it open.
 func (s *stream) End() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) }
 
-// reader reads workspaces page by page; the one after the last is empty.
+// reader reads workspaces page by page. After the last page it returns an empty page.
 type reader func() ([]workspace.Workspace, error)
 
 // begin finds the events that the client has missed since its earlier stream. last is the id of the last event that the
@@ -208,7 +208,7 @@ func (s *stream) list() reader {
 	}
 }
 
-// since returns the workspaces that have changed since a position, deleted ones included.
+// since returns the workspaces that have changed since a position. They include deleted workspaces.
 func (s *stream) since(p store.Position) reader {
 	after, last := workspace.ID(""), false
 	return func() ([]workspace.Workspace, error) {
@@ -367,8 +367,8 @@ func (s *stream) several(ids []workspace.ID) ([]workspace.Workspace, error) {
 	return present, nil
 }
 
-// resync sends what the client may have missed because events were lost. If the client needs the whole list, the stream
-// ends, because the client handles a new list only after it reconnects.
+// resync is called after events were lost. It sends the client everything that it may have missed. If the client needs
+// the whole list, the stream ends, because the client handles a new list only after it reconnects.
 func (s *stream) resync() error {
 	next, now, err := s.begin(s.id)
 	if err != nil {

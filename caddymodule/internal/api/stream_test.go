@@ -236,8 +236,9 @@ func TestEventsBeginAnewAfterAGap(t *testing.T) {
 	in.exec("UPDATE workspaces SET name = 'renamed' WHERE id = $1", kept["id"])
 	in.exec("UPDATE workspaces SET desired_state = 'DELETED', deleted_at = now() WHERE id = $1", lost["id"])
 	in.hub.Reset(0)
-	// The two events may come in either order. The notification that the workspace was created may arrive late; the
-	// workspace is then found to be deleted, and the client learns this before the current list.
+	// The two events may come in either order. Suppose that the notification that the workspace was created arrives
+	// late. The stream then finds that the workspace has been deleted, and tells the client before it sends the current
+	// list.
 	for renamed, gone := false, false; !renamed || !gone; {
 		e, ok := s.next()
 		if !ok {

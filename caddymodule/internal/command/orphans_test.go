@@ -18,8 +18,8 @@ import (
 
 const exampleID = "6f1c0d3e-4a2b-4c8d-9e0f-1a2b3c4d5e6f"
 
-// leftovers stands for an engine with old objects, and for a database without workspaces. A real engine is of no use
-// here, because all its objects are too young to be orphans; package orphan has the tests with real engines.
+// leftovers stands for an engine with old objects, and for a database without workspaces. All objects of a real engine
+// would be too young to be orphans. Package orphan has the tests with real engines.
 type leftovers struct {
 	objects []backend.Object
 	inUse   string

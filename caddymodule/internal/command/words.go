@@ -15,7 +15,7 @@ import (
 // undefinedTable is PostgreSQL's code for a table that does not exist.
 const undefinedTable = "42P01"
 
-// inWords turns errors of the packages below into sentences that say what to do on the command line.
+// inWords turns an error of the packages below into a sentence that tells the person at the command line what to do.
 func inWords(err error, args []string) error {
 	var invalid *auth.InvalidError
 	var pg *pgconn.PgError

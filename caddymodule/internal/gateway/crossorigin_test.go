@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// A page on one workspace's host is same-site with every other host, so browsers send
-// the cookies of those hosts with its requests.
+// The hosts of all workspaces are the same site. So when a page on one workspace's host sends a request to another
+// host, browsers add that host's cookies.
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	h := newHarness(t)
 	sibling := "Origin: http://ws-" + string(two) + ".localhost"

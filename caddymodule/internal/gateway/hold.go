@@ -40,10 +40,9 @@ type hold struct {
 	refusal  *service.LimitError
 }
 
-// wait waits until st is no longer the newest state, or until another event changes
-// the decision, which it records in s.Attempt. The time limit runs from the first
-// wait on, however often the state changes. It returns [ErrClientGone] when the client
-// has disconnected.
+// wait waits until st is no longer the newest state, or until another event changes the decision. It records such an
+// event in s.Attempt. The time limit runs from the first wait on, however often the state changes. It returns
+// [ErrClientGone] when the client has disconnected.
 func (h *hold) wait(d decision.Decision, s *decision.Facts, st *route.State) error {
 	g, req := h.gateway, h.request
 	if !h.held && d.Wait != decision.UntilThaw {

@@ -25,7 +25,8 @@ const navigationPage = `<!doctype html><title>Page</title>
 <form method="post" action="?case=post"><button id="post">post</button></form>
 <a id="away" href="%[1]s/back?to=%[2]s/?case=away">away</a>`
 
-// TestWhatBrowsersSend checks, in a real browser, the rule that tells a person from a page that navigates by itself.
+// TestWhatBrowsersSend checks, in a real browser, the rule by which the gateway tells a navigation by a person from a
+// navigation that a page starts by itself.
 func TestWhatBrowsersSend(t *testing.T) {
 	b := openEditor(t)
 	kinds := make(chan decision.ClientKind, 100)
@@ -111,8 +112,8 @@ func TestWhatBrowsersSend(t *testing.T) {
 	}
 }
 
-// TestATabThatReloadsItself checks in a real browser that such a tab does not wake its workspace until its button is
-// pressed.
+// TestATabThatReloadsItself checks, in a real browser, that a tab does not wake its workspace by reloading itself. The
+// workspace is woken only when a person presses the button in the tab.
 func TestATabThatReloadsItself(t *testing.T) {
 	b := openEditor(t)
 	b.asleep()

@@ -12,8 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// sleepSoon sets the time at which the workspace goes to sleep to less than a minute from now, and waits until the page
-// shows the notice.
+// sleepSoon makes the workspace go to sleep in less than a minute, and waits until the page shows the notice.
 func (b *browser) sleepSoon() {
 	b.t.Helper()
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })

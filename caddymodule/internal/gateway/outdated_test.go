@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// An open wake page is replaced by the page about an outdated process, which reloads until another
+// When the process becomes too old, an open wake page turns into the page that says so. That page reloads until another
 // process answers.
 func TestAWakePageSaysThatTheServerIsTooOld(t *testing.T) {
 	b := openEditor(t)

@@ -64,9 +64,9 @@ type pageState struct {
 	SleepIn *int `json:"sleep_in,omitempty"`
 	// Since is for how many seconds it has been asleep.
 	Since int `json:"since,omitempty"`
-	// Run tells one run of the workspace from the next: a page of another run is dead.
+	// Run identifies one run of the workspace. A page that was loaded in another run no longer works.
 	Run string `json:"run,omitempty"`
-	// Tag changes whenever one of the above changes, except by the mere passing of time.
+	// Tag changes whenever one of the fields above changes, unless only the time has passed.
 	Tag string `json:"tag"`
 }
 

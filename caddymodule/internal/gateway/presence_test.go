@@ -65,7 +65,8 @@ func (h *harness) mode(id workspace.ID) workspace.PageActivity {
 	return e.State().Route.PageActivity
 }
 
-// tell sends a report as the script does; headers replace the one that names the same origin.
+// tell sends a report as the script does. It sends lines as headers or, if there are none, the header of a request from
+// the same origin.
 func (h *harness) tell(body string, lines ...string) int {
 	h.t.Helper()
 	if len(lines) == 0 {

@@ -14,7 +14,7 @@ import (
 
 const byPerson = "Sec-Fetch-User: ?1"
 
-// wakeUp sends the form of the page that says that the workspace sleeps.
+// wakeUp sends the form that wakes the workspace, as the button on the page of a sleeping workspace does.
 func (h *harness) wakeUp(path, back string, lines ...string) reply {
 	h.t.Helper()
 	got, err := h.send("POST", path+"/.codehub/wake", url.Values{"return": {back}}.Encode(), lines...)

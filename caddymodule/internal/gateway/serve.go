@@ -85,8 +85,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, at site.Address)
 			s.Visible = false
 		}
 	} else if s.NeedsSignIn() && isForm(r.URL.Path[len(t.Prefix):]) && sentByPage(r) {
-		// The sign-in is not shown instead: the policy of the pages that send these forms lets no form lead to the
-		// other host where people sign in.
+		// The answer does not lead to the sign-in. The pages that send these forms have a policy that lets no form lead
+		// to another host, and people sign in at another host.
 		w.Header().Set("WWW-Authenticate", site.BearerChallenge)
 		return g.showMessage(req, http.StatusUnauthorized, pages.SignedOut(t.Prefix+"/"))
 	}
@@ -199,8 +199,8 @@ func (g *Gateway) identify(req *request, s *decision.Facts) {
 }
 
 // find returns the entry of the request's workspace, nil if there is none. The entry of a running workspace is in
-// memory. For another workspace the database may be asked; an error means that it does not answer, which the route
-// table has logged.
+// memory. For another workspace, find may have to ask the database. An error means that the database does not answer;
+// the route table has logged this already.
 func (g *Gateway) find(req *request) (*route.Entry, error) {
 	if e, ok := g.Routes.Lookup(req.at.ID); ok {
 		return e, nil

@@ -34,8 +34,8 @@ func (g *Gateway) status(req *request) error {
 }
 
 // poll answers a page with what look returns about the newest state. It answers as soon as look reports a change, and
-// after ?wait=<seconds> at the latest. look also returns a channel that is closed when there may be a change although
-// the state is the same. The channel is nil if there can be no such change.
+// after ?wait=<seconds> at the latest. What look returns may also change while the state stays the same. For this, look
+// returns a channel that is closed at such a change, or nil if there can be none.
 func (g *Gateway) poll(req *request, look func(*route.State) (answer any, changed bool, ended <-chan struct{})) error {
 	wait, _ := strconv.Atoi(req.r.URL.Query().Get("wait"))
 	timer := time.NewTimer(min(time.Duration(max(wait, 0))*time.Second, maxPoll))
@@ -115,7 +115,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// sendJSON sends a state to a page, which must not be cached: the page compares its tag.
+// sendJSON sends a state to a page. The answer must not be cached, because the page compares the state's tag.
 func sendJSON(w http.ResponseWriter, s any) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -134,8 +134,8 @@ func (g *Gateway) running(req *request) []problem.RunningWorkspace {
 	return problem.RunningList(all, func(id workspace.ID) string { return g.address(req, id) })
 }
 
-// address returns the URL of another workspace, on the workspace's own host if the request came to such a host,
-// otherwise as the setting says.
+// address returns the URL of another workspace. If the request came to a workspace's own host, the URL is on the other
+// workspace's own host. Otherwise it has the form that the setting workspace_url says.
 func (g *Gateway) address(req *request, id workspace.ID) string {
 	if req.at.OwnHost {
 		return req.at.WorkspaceOrigin(id) + "/"

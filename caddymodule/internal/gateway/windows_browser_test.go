@@ -29,7 +29,8 @@ const windowsPage = `<!doctype html><title>Windows</title><script>
 		itself: () => { document.open(); document.write(text); document.close(); },
 	};</script><iframe srcdoc="<p>frame"></iframe><p id="there">there</p>`
 
-// pictures stands in for Document Picture-in-Picture, which asks for a click and shows its window only on a screen.
+// pictures replaces the browser's Document Picture-in-Picture, which the test cannot use: it needs a click, and shows
+// its window only on a real screen.
 const pictures = `{
 	const native = window.open, api = new EventTarget();
 	Object.defineProperty(window, "documentPictureInPicture", { value: api });

@@ -20,8 +20,8 @@ import (
 // wants it, and checks it.
 type Parser func(text string) error
 
-// Check returns an error that says what is wrong with a setting whose text was read
-// and stored, and what to write instead.
+// Check checks a setting after its text has been read and its meaning stored. Its error says what is wrong, and what to
+// write instead.
 type Check func(text string) error
 
 // read returns a parser that stores what parse returns and then applies the checks.

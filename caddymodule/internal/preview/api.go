@@ -25,7 +25,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// apiRoutes let the API itself answer the scripts of pages, from the board of the page that asks.
+// apiRoutes makes the real API answer the requests of pages' scripts. The data comes from the board of the page whose
+// script sends the request.
 func (p *Preview) apiRoutes() {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		h, err := p.boardOf(r).api()

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// limitPages returns the limit page with no workspace, one, and every kind of running workspace, and the page of a
-// workspace that sleeps.
+// limitPages returns the limit page without running workspaces, with one or two, and with every kind of them. It also
+// returns the pages of a workspace that sleeps.
 func limitPages(c states) []*entry {
 	asleep := wake{phase: workspace.PhaseStandby, op: workspace.OpNone}.state()
 	asleep.Route.Desired = workspace.DesiredStandby

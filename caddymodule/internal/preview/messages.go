@@ -47,7 +47,8 @@ func messagePages() (list []*entry) {
 		}})
 }
 
-// signInPages returns the sign-in page with each way to sign in and each refusal, and the pages that replace it.
+// signInPages returns the sign-in page with each way to sign in and with each refusal. It also returns the pages that
+// may replace the sign-in page.
 func (p *Preview) signInPages() (list []*entry) {
 	add := func(name, hint string, refuse error, l api.Login) {
 		l.Return, l.Start = "/", "/auth/oidc/start"

@@ -23,8 +23,8 @@ func (log) WriteIf(context.Context, []int64, audit.Action, workspace.ID, map[str
 	return nil
 }
 
-// List contains each action once: those of users, of an access token, of the command line and of the system. For the
-// user's own account, it contains the entries of [log.own].
+// List contains each action once. Users, an access token, the command line and the system have taken these actions. For
+// the user's own account, it contains the entries of [log.own].
 func (b log) List(_ context.Context, f auditlog.Filter, n int, before *auditlog.Cursor) (entries []auditlog.Entry, err error) {
 	if f.Concerning != "" {
 		for _, e := range b.own() {

@@ -154,7 +154,8 @@ func progresses(step string) []*workspace.JobProgress {
 	}
 }
 
-// failedPages returns the pages of failed workspaces, and the wake page of one that fails meanwhile.
+// failedPages returns, for each reason, the page of a failed workspace, and the wake page of a workspace that fails
+// while the page is open.
 func failedPages(c states) (list []*entry) {
 	for _, reason := range append(slices.Clone(c.reasons), unknownReason) {
 		st := wake{phase: workspace.PhaseError, op: workspace.OpNone, reason: reason}.state()

@@ -100,8 +100,8 @@ var (
 	Outdated    = New("outdated", http.StatusServiceUnavailable)
 )
 
-// New returns a problem type: its stable name, which is also the key of its title below problem.title in
-// package words, and its status.
+// New returns a problem type with a stable name and a status. The name is also the key of the title, below
+// problem.title in package words.
 func New(slug string, status int) Problem {
 	title := words.Of("problem.title."+slug, nil)
 	return Problem{Type: "urn:codehub:problem:" + slug, Title: title.String(), Status: status, title: title}

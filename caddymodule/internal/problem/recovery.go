@@ -7,8 +7,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// Recovery is what a program needs to know to choose how a workspace is recovered. It
-// is part of the problem [Choice].
+// Recovery tells a program everything that it needs in order to choose how a workspace is recovered. It is part of the
+// problem [Choice].
 type Recovery struct {
 	// Reason is why the workspace is in ERROR.
 	Reason workspace.ErrorReason `json:"reason"`
@@ -43,8 +43,8 @@ type RecoveryChoice struct {
 	ReplaceVolume bool `json:"replace_volume,omitempty"`
 }
 
-// RecoveryOf returns what exists and can be chosen when a recovery needs a choice. A choice other than keeping the
-// volume gives up the files on it, and must say so.
+// RecoveryOf returns which files of the workspace exist, and which choices are possible, for a recovery that needs a
+// choice. A choice other than keeping the volume gives up the files on it, and must say so.
 func RecoveryOf(e *service.ChoiceError) *Recovery {
 	r := &Recovery{Reason: e.Reason, Archives: []RecoveryArchive{}, Choices: []RecoveryChoice{}}
 	if volume := e.Inventory.Volume; volume != nil {

@@ -72,7 +72,7 @@ func (a *App) resolveImages(repl *caddy.Replacer) (launch.Catalog, error) {
 	return images, images.Validate()
 }
 
-// imageOptions are the options of an image, in the order of the messages.
+// imageOptions are the options of an image, in the order in which messages list them.
 var imageOptions = []string{"reference", "title", "description", "icon", "port", "keep_prefix", "git", "command"}
 
 // readImages reads the block `images`, whose name is the current token.

@@ -23,7 +23,8 @@ type OptionParser struct {
 	warnings []string // about removed settings
 }
 
-// NewOptionParser returns a parser of what, a directive or global option, whose options are the settings in table.
+// NewOptionParser returns a parser for a directive or global option. what is its name, and table holds the settings
+// that are its options.
 func NewOptionParser(d *caddyfile.Dispenser, what string, table []Setting) *OptionParser {
 	p := &OptionParser{
 		d: d, what: what,

@@ -68,7 +68,7 @@ func TestRemovedSettings(t *testing.T) {
 	}
 }
 
-// The warnings are right about what applies instead of a removed setting.
+// What the warnings say about a removed setting is true: the value that they name is the value that applies instead.
 func TestRemovedSettingsAreFixed(t *testing.T) {
 	s := coordinator.DefaultSettings()
 	for name, value := range map[string]any{

@@ -15,8 +15,9 @@ const (
 )
 
 // AccessToken returns the secret that the request carries as Bearer or in Basic, if it begins with prefix, and reports
-// whether there is one. In Basic it is the password or, as some git users write it, the user name. It is "" if there
-// are other credentials, because it is unknown which of them count. Browsers add Basic by themselves, but never Bearer.
+// whether there is one. In Basic it is the password or, as some git users write it, the user name. The secret is "" if
+// the request also carries other credentials, because it is unknown which of them count. Browsers add Basic by
+// themselves, but never Bearer.
 // Without the header this costs one look-up.
 func AccessToken(h http.Header, prefix string) (secret string, basic, ok bool) {
 	if secret, ok = Bearer(h, prefix); ok {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Bearer reports whether the request carries Bearer credentials that begin with prefix, and returns them. They are
-// "" if there are other credentials, because it is unknown which of them count. Without the header this costs one
-// look-up.
+// Bearer reports whether the request carries Bearer credentials that begin with prefix, and returns them. They are ""
+// if the request also carries other credentials, because it is unknown which of them count. Without the header this
+// costs one look-up.
 func Bearer(h http.Header, prefix string) (credentials string, ok bool) {
 	lines := h["Authorization"]
 	if len(lines) == 0 {

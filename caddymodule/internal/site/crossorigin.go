@@ -47,8 +47,8 @@ func (a *Address) CrossOrigin(r *http.Request) bool {
 	return true
 }
 
-// HeaderValue returns the first value of a header, "" without one. The name must be canonical: it
-// is looked up as it is, which costs less than [http.Header.Get].
+// HeaderValue returns the first value of a header, "" without one. The name must be in canonical form, because it is
+// looked up unchanged. This costs less than [http.Header.Get].
 func HeaderValue(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
@@ -71,8 +71,8 @@ func IsBrowser(r *http.Request) bool {
 		strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }
 
-// withoutDefaultPort removes the port from host when it is the default of the origin's scheme: browsers leave it out of
-// an Origin.
+// withoutDefaultPort removes the port from host if it is the default port of the origin's scheme, because browsers
+// leave the default port out of an Origin.
 func withoutDefaultPort(host, origin string) string {
 	name, port, err := net.SplitHostPort(host)
 	scheme, _, _ := strings.Cut(origin, "://")

@@ -6,8 +6,8 @@ import (
 	"github.com/codehub/gateway/coordinator/words"
 )
 
-// Language returns the code of the language that the user has chosen, else of the one that the
-// browser prefers.
+// Language returns the code of the language that the user has chosen. If the user has chosen none, it returns the
+// language that the browser prefers.
 func Language(r *http.Request) string {
 	if chosen := ChosenLanguage(r); chosen != "" {
 		return chosen

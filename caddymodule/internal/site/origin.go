@@ -34,7 +34,8 @@ func (a *Address) SplitURL(address string) (before, rest string, ok bool) {
 	return "", address, true
 }
 
-// hosts are the hosts that the request is for: the one that it names, and the one that the browser uses.
+// hosts are the hosts that stand for this server in the request: the host that the request names, and the host that the
+// browser uses.
 func (a *Address) hosts() []string { return []string{a.received, a.host} }
 
 // isSame reports whether an address with this scheme and authority leads to a host of the request.

@@ -141,8 +141,8 @@ func pathsOf(r *http.Request) []string {
 	return paths
 }
 
-// domainsOf yields the domains for which a cookie may have been set that a browser sends to a host: the host's own
-// name, and those of its parents. The host has no port.
+// domainsOf yields the domains for which a cookie may have been set if a browser sends it to this host. These are the
+// host's own name and the names of its parents. The host has no port.
 func domainsOf(host string) func(yield func(string) bool) {
 	host = strings.ToLower(host)
 	return func(yield func(string) bool) {

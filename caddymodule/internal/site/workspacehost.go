@@ -24,7 +24,7 @@ type WorkspaceHost struct {
 	// ID is the workspace; empty when the host has the form of a workspace's host without naming a workspace, or names
 	// it by Alias.
 	ID workspace.ID
-	// Port is the port of the workspace's container; 0 is that of its application.
+	// Port is the port of the workspace's container. 0 stands for the application's port.
 	Port int
 	// Alias is the label of a host that names the workspace by its name: {name}--{user}.
 	Alias string
@@ -100,7 +100,7 @@ func (a *Address) WorkspaceOrigin(id workspace.ID) string {
 	return a.PortOrigin(id, 0)
 }
 
-// PortOrigin returns the origin of a port of a workspace; 0 is that of its application.
+// PortOrigin returns the origin of a port of a workspace. Port 0 stands for the application's port.
 func (a *Address) PortOrigin(id workspace.ID, port int) string {
 	label := hostPrefix + string(id)
 	if port != 0 {

@@ -13,7 +13,7 @@ var (
 	importLine = regexp.MustCompile(`(?m)^import (?:\{([^}]*)\} from )?"/assets/([a-z]+)\.js";(?: *//.*)?\n`)
 	exportWord = regexp.MustCompile(`(?m)^export (?:async function|function|const|class) (\w+)`)
 	anyModule  = regexp.MustCompile(`(?m)^(?:import|export)\b.*$`)
-	// commentLines are whole lines and blocks between the statements of a module.
+	// commentLines matches comments that fill a whole line, and comment blocks between the statements of a module.
 	commentLines = regexp.MustCompile(`(?m)^ *//.*\n|^/\*\*(?s:.*?)\*/\n`)
 )
 

@@ -141,9 +141,9 @@ func (p patient) checkArchives(ctx context.Context) ([]check.Finding, error) {
 	return found, nil
 }
 
-// whoseBucket returns a finding if nothing may be written to the bucket, not even as a test, because the bucket belongs
-// to another installation or its owner is unknown. It returns none for a bucket that cannot be read: the test of the
-// bucket begins with reading, and reports the error.
+// whoseBucket returns a finding if the bucket belongs to another installation, or if its owner is unknown. Nothing may
+// then be written to it, not even as a test. It returns none for a bucket that cannot be read: the test of the bucket
+// begins with reading, and reports the error.
 func (p patient) whoseBucket(ctx context.Context, s *archive.Store) (found []check.Finding, err error) {
 	err = p.compare(ctx, nil, s, func(known *identity.Guard) {
 		var other *identity.MismatchError

@@ -1,5 +1,5 @@
-// Package doctor is `caddy codehub doctor`. It checks everything that an installation depends
-// on, and prints what each finding means and what to do about it.
+// Package doctor is `caddy codehub doctor`. It checks everything on which an installation depends. For each finding it
+// prints what the finding means and what to do about it.
 //
 // It owns the checks that concern no backend. The checks of an engine or a cluster belong to the
 // packages docker and kubernetes. It changes nothing, except that a check may create test objects,

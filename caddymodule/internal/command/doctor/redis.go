@@ -55,8 +55,8 @@ func refusedWrite(err error) string {
 	return "look at the log of Redis"
 }
 
-// forgetful reports settings with which Redis loses written data. It skips servers that hide their
-// settings, as those of some clouds do.
+// forgetful reports settings with which Redis loses written data. It skips servers that hide their settings, as the
+// servers of some clouds do.
 func forgetful(ctx context.Context, client *redis.Client) (found []check.Finding) {
 	const lost = "the uses of the last minute, so that a workspace may sleep too early"
 	memory := fields(client.Info(ctx, "memory").Val())

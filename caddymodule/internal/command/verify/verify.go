@@ -70,7 +70,7 @@ type verification struct {
 	homeless bool // the backend is not known
 }
 
-// run runs all checks; after a problem, only those that are still meaningful.
+// run runs the checks. After a problem it leaves out the checks that would no longer be meaningful.
 func (v *verification) run(ctx context.Context) error {
 	var bucket bool
 	rows := append(doctor.Servers(v.Settings),

@@ -9,8 +9,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestVerifyAndAdopt: a workspace that the database does not know is named and adopted. Lost or
-// doubtful files are named, too.
+// TestVerifyAndAdopt checks that verify names a workspace that the database does not know, and that adopt adds it.
+// Verify also names lost or doubtful files.
 func TestVerifyAndAdopt(t *testing.T) {
 	in := commandtest.NewInstallation(t)
 	const lost, known workspace.ID = "11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
@@ -54,7 +54,7 @@ func TestVerifyAndAdopt(t *testing.T) {
 		t.Errorf("adopted as %s", got)
 	}
 
-	// With --read: an archive that is newer than the database knows, and whose content is not a home.
+	// With --read, verify finds an archive that is newer than the one in the database, and whose content is not a home.
 	newer := in.Archive(known)
 	o, found = verify("--read")
 	if l := found["workspace"+string(known)]; o.Code != 1 || l.Level != "problem" || found["summary"].Level != "ok" {

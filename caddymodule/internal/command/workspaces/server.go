@@ -66,7 +66,8 @@ func (p server) find(ctx context.Context, named string, deleted bool) (v1.Worksp
 // completionTimeout bounds how long a shell waits for names.
 const completionTimeout = 2 * time.Second
 
-// completeNames completes the names of the person's workspaces, or for undelete, those of the deleted workspaces.
+// completeNames completes the names of the person's workspaces. For undelete it completes the names of the deleted
+// workspaces.
 func completeNames(deleted bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)

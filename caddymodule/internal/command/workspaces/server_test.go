@@ -251,7 +251,8 @@ func TestLogs(t *testing.T) {
 		t.Errorf("one that was started before: %+v", o)
 	}
 
-	// The container's output arrives as it is printed, and the command ends with the container.
+	// With --follow, the command prints the container's output while the container writes it, and ends when the
+	// container ends.
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Timeout)
 	defer cancel()
 	printed, out := io.Pipe()

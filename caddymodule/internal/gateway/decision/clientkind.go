@@ -69,8 +69,8 @@ func Classify(r *http.Request, prefix string) ClientKind {
 
 // isByItself reports whether a page of the workspace navigates without a person (SPEC 8). A click, the reload button
 // and a sent form have Sec-Fetch-User; a typed address and a restored tab have no origin. Safari never sends
-// Sec-Fetch-User. There, a click in a page of a sleeping workspace only leads to the page that says that the workspace
-// sleeps, and the person has to click once more.
+// Sec-Fetch-User. With Safari, a click in a page of a sleeping workspace only leads to the page with the button that
+// wakes the workspace. There the person has to click once more.
 //
 // Below the main site's paths, the dashboard and the pages of the workspace have one origin.
 // There the Referer tells them apart. A page that hides its Referer counts as a page of the workspace.

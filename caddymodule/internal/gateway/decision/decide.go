@@ -51,7 +51,7 @@ const (
 	// SendNotFound is problem 404, ShowNotFound a page.
 	SendNotFound
 	ShowNotFound
-	// SendFailed is problem 502, ShowFailed a page: the reason, and what to do.
+	// SendFailed is problem 502. ShowFailed is a page with the reason and with what the person can do.
 	SendFailed
 	ShowFailed
 	// SendAsleep is problem 503 with Retry-After, or 504 for a dozing one; ShowAsleep is a page, status 503, with
@@ -109,8 +109,8 @@ const (
 	UntilThaw
 )
 
-// Decision is what the gateway does with a request: it wakes the workspace or not,
-// waits, and answers if nothing has changed by then.
+// Decision is what the gateway does with a request: whether it wakes the workspace, how long it waits, and how it
+// answers if nothing has changed by then.
 type Decision struct {
 	// Answer is the final answer, if nothing changes.
 	Answer Answer

@@ -22,7 +22,7 @@ const (
 	ScopeMissing
 )
 
-// Attempt is how far the gateway got with a request, or what stopped it.
+// Attempt is how far the gateway has got with a request so far, or what has stopped it.
 type Attempt uint8
 
 const (

@@ -10,8 +10,8 @@ import (
 // If an image has keep_prefix and its container was started in path mode, its application serves below the workspace's
 // path, [store.Route.BasePath], and has nothing at the root.
 
-// toApplication replaces the path of r by the one that the application serves. prefix is the part
-// before the workspace's own path; stripped is the part that the application does not see.
+// toApplication changes the path of r to the path at which the application serves it. prefix is the part before the
+// workspace's own path. stripped is the part that was removed, so that the application does not see it.
 func toApplication(r *http.Request, prefix, basePath string) (stripped string) {
 	switch {
 	case basePath == "":

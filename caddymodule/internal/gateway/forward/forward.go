@@ -97,8 +97,8 @@ type Exchange struct {
 	prefix  [1]string // the value of X-Forwarded-Prefix
 }
 
-// Forward passes r on to the workspace, and the answer to w, for as long as the request's session lives. The error is
-// that of the proxy, or of the connection to the client.
+// Forward passes r on to the workspace, and the answer to w, for as long as the request's session lives. It returns the
+// error of the proxy, or of the connection to the client.
 func (f *Forwarder) Forward(x *Exchange, w http.ResponseWriter, r *http.Request, about Request) (Outcome, error) {
 	if !x.binding.bind(w, r) {
 		return SessionEnded, nil

@@ -11,7 +11,7 @@ import (
 // adds the prefix to the addresses in header fields and to the paths of cookies. Addresses in documents cannot be
 // distinguished from other text.
 
-// mapLinks adds the prefix to those addresses in the header of an answer that lead to the host of at, the request's
+// mapLinks adds the prefix to addresses in the header of an answer if they lead to the host of at. at is the request's
 // address. Addresses that are relative, foreign or already prefixed stay.
 func mapLinks(h http.Header, at *site.Address) {
 	for _, name := range [...]string{"Location", "Content-Location"} {
@@ -51,7 +51,8 @@ func withoutPrefix(address string, at *site.Address, prefix string) string {
 	return before + rest
 }
 
-// isBelow reports whether rest, a path and what may follow it, is prefix or below it.
+// isBelow reports whether the path at the start of rest is prefix, or is below it. A query or a fragment may follow the
+// path.
 func isBelow(rest, prefix string) bool {
 	after, ok := strings.CutPrefix(rest, prefix)
 	return ok && (after == "" || strings.IndexByte("/?#", after[0]) >= 0)

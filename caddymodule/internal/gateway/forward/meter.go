@@ -82,7 +82,7 @@ func (m *meter) counts() counting {
 	return countAll
 }
 
-// isSilent reports whether the page is known not to report what people do in it.
+// isSilent reports whether the gateway knows that the page does not report what people do in it.
 func (m *meter) isSilent() bool {
 	id := m.entry.State().Route.ID
 	return m.tabs.Plain(id, m.exact) || m.page != 0 && m.tabs.Silent(id, m.page)

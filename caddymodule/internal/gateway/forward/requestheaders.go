@@ -34,9 +34,8 @@ func cleanRequestHeaders(h http.Header, ownHost, authorization bool) {
 	}
 }
 
-// cleanConnection removes the headers that Connection names, which concern this hop only, and
-// takes their names out of it. Otherwise the proxy would remove what the gateway adds under one
-// of them.
+// cleanConnection removes the headers that Connection names, because they concern this hop only. It also removes their
+// names from Connection. Otherwise the proxy would remove a header with such a name even if the gateway has added it.
 func cleanConnection(h http.Header) {
 	for i, line := range h["Connection"] {
 		kept, cleaned := "", false

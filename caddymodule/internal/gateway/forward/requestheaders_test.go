@@ -70,7 +70,7 @@ func TestCleanHeadersAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The headers that Connection names concern this hop only, and are removed from it.
+// The headers that Connection names concern this hop only, so their names are removed from Connection.
 func TestCleanConnection(t *testing.T) {
 	for in, want := range map[string]string{"Upgrade": "Upgrade", "keep-alive, Upgrade": "keep-alive, Upgrade", "Upgrade, X-A": "Upgrade", " close ,, X-A,te": "close, te", "X-A": ""} {
 		h := http.Header{"Connection": {in}, "X-A": {"1"}}

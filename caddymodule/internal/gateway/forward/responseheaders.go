@@ -8,8 +8,7 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// responseCleaner removes from a workspace's response headers those that affect more than the
-// workspace itself.
+// responseCleaner removes the headers of a workspace's response that would affect more than the workspace itself.
 type responseCleaner struct {
 	prefix string // of the workspace's paths; empty on its own host
 	// sandbox makes documents in the answer powerless. It is set for an answer to a program on the dashboard's origin:
@@ -72,7 +71,8 @@ func (c *responseCleaner) note(h http.Header) {
 	}
 }
 
-// refuses reports whether a workspace may not send a header, by where it is:
+// refuses reports whether a workspace may not send a header. The table shows which headers it may send on its own host,
+// and which below its path on the main site:
 //
 //	                                                  own host  path
 //	Clear-Site-Data (cookies of all hosts below)         partly  no

@@ -13,10 +13,10 @@ import (
 	"github.com/codehub/gateway/coordinator/dataplane/auth"
 )
 
-// A request ends with the session that admitted it (SPEC 8). While it is held, it sees
-// [auth.Grant.Ended] and is decided again without a session. While it is being proxied, the end of the session makes
-// its connection unusable. Deadlines in the past end all reads and writes on the client's side, and so the proxy ends,
-// too.
+// A request ends with the session that admitted it (SPEC 8). While it is held, it learns of the end from
+// [auth.Grant.Ended], and the gateway decides about it again without a session. While it is being proxied, the end of
+// the session makes its connection unusable. Deadlines in the past end all reads and writes on the client's side, and
+// so the proxy ends, too.
 //
 // This costs a request two short critical sections and no allocation. Only HTTP/3 also needs a context, because over
 // HTTP/3 a deadline does not end a proxy that waits for a silent application.

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// Server is the part of an HTTP server's configuration that takes effect before the handlers of this product see a
-// request, and that browsers and applications notice.
+// Server is the part of an HTTP server's configuration that changes what browsers and applications see, outside of the
+// handlers of this product.
 type Server struct {
 	MaxHeaderBytes int             `json:"max_header_bytes"`
 	Encode         json.RawMessage // the route with Caddy's encode handler

@@ -136,7 +136,7 @@ func (p *Product) now() time.Time {
 	return p.clock
 }
 
-// Away makes the database of the route table fail until it is called with false.
+// Away makes the database of the route table fail. Called with false, it makes the database answer again.
 func (p *Product) Away(away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ type Limit struct {
 	// them to sleep and opens the requested one.
 	Running []problem.RunningWorkspace
 	SwapURL string
-	// Origin is the origin of Back; empty if it is the page's own.
+	// Origin is the origin of Back. It is empty if Back has the origin of the page itself.
 	Origin string
 }
 

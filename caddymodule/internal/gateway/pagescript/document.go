@@ -15,9 +15,9 @@ import (
 	"github.com/codehub/gateway/caddymodule/internal/site"
 )
 
-// Wanted reports whether the answer to r carries the script if it is a document: r loads a page
-// into a tab, or into a frame of a page of another origin. The frames within a workspace's page are
-// watched by that page's script.
+// Wanted reports whether the answer to r gets the script if it is a document. This is the case if r loads a page into a
+// tab, or into a frame of a page that has another origin. The frames within a workspace's page are watched by that
+// page's script.
 //
 // How the request is held (package decision) does not matter. Answers to forms and prefetched pages carry the script,
 // too, because people type in the former and open the latter. A service worker that repeats a request hides its

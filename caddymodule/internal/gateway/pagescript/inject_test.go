@@ -66,8 +66,8 @@ var fragments = []string{
 	"<?", "</", "</head>", "<title>", "<body>", "<", ">", "'", "\"", "=", " ", "\n", "\f", "/", "a", "ä", "<meta charset=utf-8>", "<script>", "\x00", "<!",
 }
 
-// However a document is cut into pieces, only the tag is added, at most once, and always at the same place. If it is
-// added, browsers find a script as the first element of the head, and everything else unchanged.
+// However a document is cut into pieces, only the tag is added, at most once, and always at the same place. If the tag
+// is added, browsers find the script as the first element of the head. They find everything else unchanged.
 func TestNothingButTheTagIsAdded(t *testing.T) {
 	seed.Rapid(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 14).Draw(t, "document"), "")

@@ -17,7 +17,7 @@ import (
 //go:embed script.js
 var source string
 
-// script is the script for browsers, and packed is the same for those that can unpack it.
+// script is the script for browsers. packed is the same script, compressed, for browsers that can decompress it.
 var (
 	script = withoutComments(withWords(source))
 	packed = web.Pack(script)

@@ -11,7 +11,7 @@ import (
 const (
 	// maxPlain bounds the pages without the script that are known of one workspace.
 	maxPlain = 64
-	// plainTime is how long such a page is remembered after its last request: a person may be reading it.
+	// plainTime is how long such a page is remembered after its last request, because a person may still be reading it.
 	plainTime = time.Hour
 )
 

@@ -38,7 +38,7 @@ const (
 	wakeEvery = 5 * time.Minute
 	// maxPages bounds the pages that are known of one workspace.
 	maxPages = 256
-	// sweepAbove is the number of workspaces above which those without a sign of life are forgotten.
+	// sweepAbove is the number of workspaces from which on the Tabs forget workspaces without a sign of life.
 	sweepAbove = 64
 )
 
@@ -57,9 +57,9 @@ func AddressOf(host, path string) Address {
 	return Address(h.Sum64())
 }
 
-// Sender returns the address of the page that has sent r. It is unknown for WebSockets, for pages
-// that hide it, and for requests of style sheets, modules and workers, whose addresses have the
-// extension of a file (parts.go knows those without). It does not allocate.
+// Sender returns the address of the page that has sent r. It is unknown for WebSockets, and for pages that hide their
+// address. It is also unknown for requests of style sheets, modules and workers, which are recognized by the file
+// extension in their address; for those without an extension, see parts.go. It does not allocate.
 func Sender(r *http.Request) Address {
 	at := referrer(r)
 	if at == "" {

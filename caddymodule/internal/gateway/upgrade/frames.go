@@ -53,7 +53,7 @@ func (f *frames) scan(p []byte) (data bool, largest uint64) {
 			}
 			f.begin(f.header[:f.have])
 		}
-		// The header of an empty data frame counts: it is a message without a payload.
+		// The header of an empty data frame counts, because such a frame is a message without a payload.
 		if f.data && !f.garbage {
 			data, largest = true, max(largest, f.size)
 		}

@@ -19,7 +19,7 @@ const keepEvery = 5 * time.Second
 // acknowledgement or a length. The page reads it as a sign of life and does nothing.
 var keepAlive = []byte{0x82, 13, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-// speaksVSCode reports whether r opens a connection of VS Code's protocol in WebSocket frames.
+// speaksVSCode reports whether r opens a WebSocket whose frames carry VS Code's protocol.
 func speaksVSCode(r *http.Request) bool {
 	query := r.URL.Query()
 	return query.Get("reconnectionToken") != "" && query.Get("skipWebSocketFrames") == "false"

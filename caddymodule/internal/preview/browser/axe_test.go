@@ -77,7 +77,8 @@ func (b *tab) axe(rules string) (found []finding) {
 	return found
 }
 
-// shape is what axe judges in a page: its elements and their attributes, without numbers and texts.
+// shape is a script that returns what matters to axe in a page: the elements and their attributes, without numbers and
+// texts.
 const shape = `document.documentElement.outerHTML.replaceAll(/>[^<]+</g, ">x<").replaceAll(/"[^"]*\d[^"]*"/g, '"0"') +
 	([...document.querySelectorAll("*")].some((e) => e.shadowRoot) ? location.pathname : "")`
 

@@ -13,7 +13,7 @@ func (b *tab) primary(of, action, called string) {
 		action, called, of))
 }
 
-// helps checks and uses what the cards of failed workspaces offer their owner first.
+// helps checks the first action that the card of a failed workspace offers its owner, and uses it.
 func helps(b *tab) {
 	b.primary(`[data-name=ImagePullFailed]`, "edit", "Choose another image")
 	b.until("another attempt is beside it", `document.querySelector("[data-name=ImagePullFailed] [data-action=retry]").checkVisibility()`)

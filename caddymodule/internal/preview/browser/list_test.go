@@ -61,7 +61,8 @@ func languages(b *tab) {
 	b.until("the former one", `document.querySelector("nav [data-view=home]").innerText === "Workspaces"`)
 }
 
-// unloaded loads the page while its requests fail: those for the styles and the script, and two more attempts.
+// unloaded loads the page while its requests for the styles and the script fail, and so do two more attempts. Then the
+// requests succeed.
 func unloaded(b *tab) {
 	if _, err := chromedp.Call(b.ctx, cdpnetwork.ClearBrowserCache, cdp.Empty{}); err != nil {
 		b.t.Fatal(err)

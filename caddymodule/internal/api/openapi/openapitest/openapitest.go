@@ -28,8 +28,8 @@ import (
 
 const base = "/api/v1"
 
-// elsewhere holds the statuses that the description leaves out: those for an unknown path or method, and for a request
-// that is refused before its path is considered.
+// elsewhere holds the statuses that are allowed although the description leaves them out. They answer an unknown path
+// or method, or a request that is refused before its path is considered.
 var elsewhere = []int{403, 404, 405, 421, 503}
 
 // description is the document, together with an index of its operations and its compiled schemas.
