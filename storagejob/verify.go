@@ -102,9 +102,9 @@ func unproven(err error) error {
 	return err
 }
 
-// earlier compares the upload of an earlier run, which was killed before its commit, with the content of the volume,
-// byte by byte up to the first difference. It also returns [proof.ErrDiffers] if the upload is missing, is encrypted,
-// or has to be encrypted: only the earlier run had the key for that file.
+// earlier compares the content of the volume with the upload of an earlier run, which was killed before its commit. It
+// compares byte by byte, up to the first difference. It also returns [proof.ErrDiffers] if the upload is missing, is
+// encrypted, or has to be encrypted: only the earlier run had the key for that file.
 func earlier(ctx context.Context, s settings, from *object.Archive, rep *reporter) (object.Info, error) {
 	if len(s.keys.recipients) > 0 {
 		return object.Info{}, proof.ErrDiffers

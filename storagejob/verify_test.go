@@ -196,7 +196,8 @@ func TestCRC64IsThatOfTheStores(t *testing.T) {
 	}
 }
 
-// TestProgressOfEachStep: every step that transfers bytes of the archive reports the total, and ends with all of them.
+// TestProgressOfEachStep: every step that transfers bytes of the archive reports their total, and reports all of them
+// as transferred at its end.
 func TestProgressOfEachStep(t *testing.T) {
 	b, volume, to := newBench(t), home(t, 5<<20), t.TempDir()
 	var steps []string

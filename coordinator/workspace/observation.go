@@ -209,10 +209,10 @@ type Pull struct {
 	// Image is the image's reference. Queued reports that other images are pulled first.
 	Image  string
 	Queued bool
-	// Done of Total bytes have been pulled. Done is 0 until anything is known, and Total while the total is unknown.
+	// Done of Total bytes have been pulled. Done is 0 until anything is known. Total is 0 while the total is unknown.
 	Done, Total int64
-	// Failure says why the image could not be pulled; empty while it may still arrive. Cause, as in [Waiting], is set
-	// if the next attempt may succeed.
+	// Failure says why the image could not be pulled; empty while the image may still arrive. Cause, as in [Waiting],
+	// is set if the next attempt may succeed.
 	Failure string
 	Cause   string
 	// Jobs reports that this is the image of storage jobs, and not the workspace's own.

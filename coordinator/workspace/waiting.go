@@ -19,7 +19,7 @@ type Waiting struct {
 	// is the number of failures in a row. Cause is empty before the first failure, and while bytes arrive.
 	Cause string `json:"cause,omitempty"`
 	Tries int    `json:"tries,omitempty"`
-	// Image is the reference of the image of those attempts, as in a start; empty if the engine itself makes the
+	// Image is the reference of the image that those attempts pull, as in a start; empty if the engine itself makes the
 	// attempts.
 	Image string `json:"image,omitempty"`
 	// For WaitDiskPressure, Percent is how much of the disk is in use, and Count is how many workspaces are being

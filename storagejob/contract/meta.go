@@ -61,7 +61,8 @@ func MetaSizes(metadata map[string]string, contentType string) (archive, content
 // ErrMalformedMeta reports that an object has the name of a commit marker but not its form.
 var ErrMalformedMeta = errors.New("malformed .meta: it must be sha256: and 64 lower-case hexadecimal digits")
 
-// FormatMeta returns the content of the commit marker of an archive with the SHA-256 sum, in lower-case hexadecimal.
+// FormatMeta returns the content of the commit marker of an archive whose SHA-256 sum is sum, in lower-case
+// hexadecimal.
 func FormatMeta(sum string) string { return metaPrefix + sum }
 
 // ParseMeta returns the checksum in a commit marker, or [ErrMalformedMeta]. It accepts one newline at the end, for

@@ -31,8 +31,8 @@ type UsageResult struct {
 
 // HomeUsage describes the content of a folder.
 type HomeUsage struct {
-	// Bytes is the sum of the regular files. A sparse file counts with its stored data only, and a file with several
-	// names counts once. Files counts everything below the folder.
+	// Bytes is the sum of the regular files. Of a sparse file, only the stored data counts. A file with several names
+	// counts once. Files counts everything below the folder.
 	Bytes int64 `json:"bytes"`
 	Files int64 `json:"files"`
 	// AtLeast reports that not everything was counted: the time was up, or something could not be read.

@@ -8,7 +8,7 @@ import (
 )
 
 // Args are the named arguments of a statement: [pgx.StrictNamedArgs], except that each statement is parsed only once.
-// Parsing a long statement takes as long as everything else that the client does.
+// Parsing a long statement takes as long as everything else that the client does to run it.
 type Args map[string]any
 
 // positional is a statement with $1, $2 and so on, and the names of the arguments in that order.

@@ -1,7 +1,7 @@
 // Package postgres gives access to the database that the processes share. It owns the connections and their limits, the
 // schema and its migrations, and the notifications about changes. It also owns what processes agree on through their
-// sessions: locks, fences, and the list of processes. It must not read or write a workspace or a user: packages store
-// and accounts do that.
+// database sessions: locks, fences, and the list of processes. It must not read or write a workspace or a user:
+// packages store and accounts do that.
 package postgres
 
 import (
@@ -53,7 +53,7 @@ type DB struct {
 	pool *pgxpool.Pool
 	conn *pgx.ConnConfig
 
-	// instance is the id of this process among those that write activity.
+	// instance identifies this process among the processes that write activity.
 	instance string
 
 	// waiting is called when a migration waits for a lock; it may be nil.

@@ -39,7 +39,7 @@ type Notification struct {
 
 // Listen passes every notification to on, one after the other, until ctx ends or the connection is lost. It also ends
 // when the server stops answering without closing the connection. It always returns an error. It calls onConnected when
-// it begins to receive: later changes are reported, earlier ones must be read from the tables.
+// it begins to receive notifications. Later changes are reported; earlier ones must be read from the tables.
 func (db *DB) Listen(ctx context.Context, onConnected func(), on func(Notification)) error {
 	cfg := db.ConnConfig()
 	conn, err := pgx.ConnectConfig(ctx, cfg)

@@ -38,8 +38,8 @@ const (
 // LockWait means that the schema is not migrated yet, because other sessions hold locks that the migration
 // needs (SPEC 12.14).
 type LockWait struct {
-	// Migration is the name of the migration; empty for the lock of all migrations, held by another migrating
-	// process.
+	// Migration is the name of the migration. It is empty if another process is migrating and holds the lock of all
+	// migrations.
 	Migration string
 	// For is the time since the first attempt.
 	For time.Duration

@@ -70,7 +70,7 @@ func (db *DB) showSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// WriterFlushed records that all use that this process saw until age ago is in Redis or in PostgreSQL, and that the
+// WriterFlushed records two facts: all use that this process saw until age ago is in Redis or in PostgreSQL, and the
 // process will write again within due.
 func (db *DB) WriterFlushed(ctx context.Context, node string, age, due time.Duration) error {
 	_, err := db.Exec(ctx, "recording that the activity is written", writerFlushedSQL, db.instance, node, max(age, 0).Seconds(), due.Seconds())

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestWhatADecisionAsks: a decision that depends on archives is made only when these are known, or the store is known
-// not to answer. No job takes a place before that.
+// TestWhatADecisionAsks: a decision that depends on archives is made only when their state is known, or when it is
+// known that the store does not answer. No job takes a place before that.
 func TestWhatADecisionAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change     func(*workspace.Workspace, *workspace.Observation)

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// waitsFor is the row of an operation that has waited for that reason.
+// waitsFor returns the row of a workspace whose operation has been waiting for that reason.
 func waitsFor(op workspace.Operation, wanted workspace.DesiredState, reason string) (workspace.Workspace, workspace.Observation) {
 	w, o := during(op, wanted)
 	w.Waiting = &workspace.Waiting{Reason: reason, Message: "x", Since: now.Add(-time.Minute)}

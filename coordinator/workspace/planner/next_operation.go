@@ -69,8 +69,8 @@ func (p *planner) nextDeletion() workspace.Operation {
 	return workspace.OpNone
 }
 
-// kept returns the reason of the wait of a deleted workspace whose volume is in no archive. The reason tells how long
-// that volume stays. The rule is that of [planner.mayDeleteVolume].
+// kept returns why a deleted workspace waits if its volume is in no archive. This reason tells how long the volume
+// stays. The rule is that of [planner.mayDeleteVolume].
 func (p *planner) kept() string {
 	if p.policy.KeepDeleted <= 0 || p.o.Volume != nil && !p.givenUp() {
 		return workspace.WaitKeptUntilGivenUp
@@ -172,8 +172,8 @@ func (p *planner) beginNext() Action {
 			n.ArchiveOpID = p.policy.NewOpID()
 		}
 	case workspace.OpArchiving:
-		// This is always a new id. Under an older id there may be a complete upload that is older than the
-		// volume, and it would be mistaken for the result of this operation.
+		// This is always a new id. If the operation used an older id, there might be a complete upload under that id.
+		// It would be older than the volume, but would be mistaken for the result of this operation.
 		n.ArchiveOpID = p.policy.NewOpID()
 	case workspace.OpProvisioning:
 		// Each volume has its own id, so that no other one is mistaken for it.

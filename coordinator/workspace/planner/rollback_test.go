@@ -14,14 +14,14 @@ func volume(opID string) *workspace.Volume {
 	return &workspace.Volume{OpID: opID, CreatedAt: now.Add(-time.Minute)}
 }
 
-// archived is a row in ARCHIVED with the archive K1, and its observation.
+// archived returns a row in ARCHIVED with the archive K1, and its observation.
 func archived(desired workspace.DesiredState) (workspace.Workspace, workspace.Observation) {
 	w, o := at(workspace.PhaseArchived)
 	w.DesiredState, w.HomeCtx.RestoreMarker = desired, ""
 	return w, o
 }
 
-// during is a row in the middle of an operation on the volume A.
+// during returns a row in the middle of an operation on the volume A.
 func during(op workspace.Operation, desired workspace.DesiredState) (workspace.Workspace, workspace.Observation) {
 	w, o := at(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.DesiredState = op, now.Add(-time.Minute), desired

@@ -33,7 +33,7 @@ const (
 	// tick is longer than the interval at which the kernel's coarse clock, which sets change times, advances. Two
 	// changes in one tick have the same time.
 	tick = 10 * time.Millisecond
-	// maxWait is the longest that [Of] waits until the last change is a tick ago. If that is not enough, the file
+	// maxWait is the longest time that [Of] waits for the last change to be a tick old. If that is not enough, the file
 	// system uses a different clock, or a program is writing.
 	maxWait = 100 * time.Millisecond
 	// walkers is how many folders are walked at the same time. It does not depend on the number of processors, so that

@@ -64,8 +64,8 @@ func (d *Download) open() error {
 	return nil
 }
 
-// Read implements io.Reader. It gives up after a number of attempts without a single byte; every byte that arrives
-// restarts the count.
+// Read implements io.Reader. It gives up after a number of attempts in a row that bring no byte; every byte that
+// arrives restarts the count.
 func (d *Download) Read(p []byte) (int, error) {
 	for d.err == nil {
 		if d.offset >= d.size {

@@ -47,7 +47,7 @@ var (
 type Options struct {
 	// URL is a [contract.ArchiveURL].
 	URL string
-	// PathStyle puts the bucket into the path of an address instead of its host name.
+	// PathStyle puts the bucket's name into the path of an address, and not into its host name.
 	PathStyle bool
 	// Scratch is the folder for parts of an archive that are too large for memory.
 	Scratch string

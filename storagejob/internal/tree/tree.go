@@ -75,7 +75,7 @@ func (e *ChangedError) Unwrap() error { return e.Err }
 type Counter struct {
 	// Bytes is the total size of all regular files so far, including holes.
 	Bytes atomic.Int64
-	// Holes is the part of Bytes that are holes which the stream only describes.
+	// Holes is the part of Bytes that lies in holes, which the stream only describes.
 	Holes atomic.Int64
 	// Files counts entries of every kind except the root.
 	Files atomic.Int64

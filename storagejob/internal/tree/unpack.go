@@ -268,8 +268,8 @@ func (u *unpacker) sparse(r io.Reader, data []pax.Extent, fd int, size int64) (i
 	return size, unix.Ftruncate(fd, size)
 }
 
-// extentOf returns the length of the first run of blocks that are all zero or all non-zero, and which of the two. The
-// last block may be incomplete.
+// extentOf returns the length of the first run of blocks that are all zero or all non-zero, and whether they are zero.
+// The last block may be incomplete.
 func extentOf(chunk []byte) (run int, empty bool) {
 	for run < len(chunk) {
 		block := chunk[run:min(run+holeSize, len(chunk))]

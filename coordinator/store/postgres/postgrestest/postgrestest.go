@@ -95,8 +95,8 @@ func Listening[N any](t testing.TB, listen func(ctx context.Context, connected f
 // markID identifies the notification that Until sends after all others.
 const markID = "00000000-0000-0000-0000-000000000000"
 
-// Until sends a notification and returns all that arrive before it; workspaceOf returns the workspace that a
-// notification is about.
+// Until sends a notification and returns all notifications that arrive before it; workspaceOf returns the workspace
+// that a notification is about.
 func Until[N any, ID ~string](t testing.TB, pool *pgxpool.Pool, received <-chan N, workspaceOf func(N) ID) []N {
 	t.Helper()
 	Exec(t, pool, `SELECT pg_notify('ws_wake', '{"id":"`+markID+`"}')`)
