@@ -186,7 +186,7 @@ func (a *App) WaitReady(ctx context.Context) error { return a.reference.coordina
 // Refused returns why this process must not serve requests any more, or nil.
 func (a *App) Refused() *postgres.OlderError { return a.reference.coordinator().Refused() }
 
-// Coordinator returns the coordinator, which reaches into containers and serves administrators.
+// Coordinator returns the coordinator. The API uses it to reach into containers, and for administrators.
 func (a *App) Coordinator() *coordinator.Coordinator { return a.reference.coordinator() }
 
 // Health reports the state of this process's coordinator.

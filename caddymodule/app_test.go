@@ -48,7 +48,7 @@ func TestHandlersNeedTheApp(t *testing.T) {
 	}
 }
 
-// A configuration can be checked where its servers cannot be reached.
+// TestValidatingNeedsNoServers: a configuration can be validated on a machine that cannot reach its servers.
 func TestValidatingNeedsNoServers(t *testing.T) {
 	a := required()
 	raw, err := json.Marshal(&a)

@@ -16,7 +16,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the results of the Caddyfiles in testdata/adapt instead of comparing them")
 
-// separator stands between a Caddyfile and its JSON: JSON, or the error.
+// separator is the line between a Caddyfile and the result that it must have: its JSON, or an error.
 const separator = "----------"
 
 // TestAdapt compares every Caddyfile in testdata/adapt with the JSON that it must

@@ -124,7 +124,7 @@ func TestExampleIsFormatted(t *testing.T) {
 	}
 }
 
-// Pages, explanations and documents use one Korean word for archives.
+// TestKoreanHasOneWordForArchives: pages, explanations and documents all use the same Korean word for archives.
 func TestKoreanHasOneWordForArchives(t *testing.T) {
 	said := 0
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
@@ -148,7 +148,7 @@ func TestKoreanHasOneWordForArchives(t *testing.T) {
 	}
 }
 
-// The example shows every setting with its actual default.
+// TestExampleAgreesWithTheSettings: the example shows every setting, with the default that it really has.
 func TestExampleAgreesWithTheSettings(t *testing.T) {
 	shown := exampleOptions(t)
 	for name, s := range allSettings() {
@@ -178,7 +178,7 @@ func TestExampleAgreesWithTheSettings(t *testing.T) {
 			t.Errorf("%s is stored with the configuration: %s", name, o.text)
 		}
 	}
-	// The names that the source documents prescribe (SPEC 10).
+	// These are the names that the original requirements prescribe (SPEC 10).
 	variables := exampleVariables(t)
 	for _, name := range []string{
 		"COORDINATOR_NODE_ID", "COORDINATOR_LOCK_ID", "COORDINATOR_RETRY_INTERVAL", "COORDINATOR_IDLE_INTERVAL",

@@ -67,7 +67,7 @@ func TestASilentClientIsNotTheApplicationsFault(t *testing.T) {
 }
 
 // TestTheMinuteOfCaddyDoesNotApply checks that Caddy's default of one minute does not apply to clients that talk to an
-// application, in either direction. Any other limit does, except to WebSockets.
+// application, in either direction. Any other limit applies, except to WebSockets.
 func TestTheMinuteOfCaddyDoesNotApply(t *testing.T) {
 	for _, c := range []struct {
 		name, proto string

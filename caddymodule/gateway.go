@@ -180,11 +180,11 @@ func (g *Gateway) provision(ctx caddy.Context, addresses settings.Addresses, o g
 	return nil
 }
 
-// streamCloseDelay is how long a WebSocket stays open after a reload of the configuration. Without it reverse_proxy
-// closes WebSockets immediately.
+// streamCloseDelay is how long a WebSocket stays open after a reload of the configuration. Without this delay,
+// reverse_proxy closes WebSockets immediately at a reload.
 const streamCloseDelay = 24 * time.Hour
 
-// proxyJSON completes a reverse_proxy for workspaces, and returns its configuration.
+// proxyJSON sets the options that a reverse_proxy needs to serve workspaces, and returns its configuration.
 func proxyJSON(proxy *reverseproxy.Handler) json.RawMessage {
 	proxy.DynamicUpstreamsRaw = caddyconfig.JSONModuleObject(new(Upstreams), "source", "codehub", nil)
 	if proxy.StreamCloseDelay == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// kilobyte is an application without a network.
+// kilobyte is an application that answers without using a network.
 type kilobyte struct{ body []byte }
 
 func (k kilobyte) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,7 +33,7 @@ func (k kilobyte) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// discard is a client that accepts everything.
+// discard is a client that accepts every answer and discards it.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }
@@ -42,7 +42,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkProxied measures a page's request through the gateway and, for comparison, through a plain reverse_proxy.
 // The difference is the cost of the gateway. There is no network, and the session is in memory. `make bench-gateway`
-// shows what share of a whole request that is.
+// shows how large this cost is compared with a whole request.
 func BenchmarkProxied(b *testing.B) {
 	st := storetest.Open(b)
 	a := auth.New(accounts.New(st.DB), auth.Options{})

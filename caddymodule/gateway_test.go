@@ -47,9 +47,9 @@ type testGateway struct{ Gateway }
 var underTest struct {
 	sync.Mutex
 	product *gatewaytest.Product
-	// identity replaces the product's identity, unless it is nil.
+	// identity replaces the product's function that identifies users, unless it is nil.
 	identity func(*http.Request, *site.Address) (auth.Grant, error)
-	// token replaces the product's token in the same way.
+	// token replaces the product's function for access tokens, unless it is nil.
 	token func(*http.Request, string) (auth.Grant, error)
 	// addresses are those of the installation.
 	addresses settings.Addresses
@@ -80,7 +80,7 @@ func (g *testGateway) Provision(ctx caddy.Context) error {
 	return g.provision(ctx, underTest.addresses, options)
 }
 
-// productOptions returns what an app gives the gateway of a product.
+// productOptions returns the options that the app would give to the gateway, filled with the parts of a product.
 func productOptions(p *gatewaytest.Product) gateway.Options {
 	return gateway.Options{
 		Routes: p.Table, Activator: p.Wakes, Activity: p.Activity, Sessions: p, Service: p, Identity: p.Identity, Token: p.Token,
@@ -117,7 +117,7 @@ func startGateway(t *testing.T, settings map[string]any) *gatewayServer {
 	return s
 }
 
-// load gives Caddy a configuration: the first one, or another one.
+// load makes Caddy run a configuration. It can be called again to load another one.
 func (s *gatewayServer) load(settings, server map[string]any) {
 	s.t.Helper()
 	handler := map[string]any{"handler": "test_gateway"}
@@ -207,7 +207,8 @@ func TestGatewayProxiesThroughCaddy(t *testing.T) {
 	}
 }
 
-// TestGatewayIdentityFromAPlaceholder: any authentication of Caddy decides.
+// TestGatewayIdentityFromAPlaceholder: any authentication handler of Caddy can say who the user is, through a
+// placeholder.
 func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
 	s := startGateway(t, map[string]any{"identity": "{http.request.header.X-Somebody}"})
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))
@@ -218,7 +219,8 @@ func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
 	}
 }
 
-// TestUserPlaceholdersOnAWorkspacesOwnHost: a header names the user there, too.
+// TestUserPlaceholdersOnAWorkspacesOwnHost: a header for the application can contain the user's placeholders on a
+// workspace's own host, too.
 func TestUserPlaceholdersOnAWorkspacesOwnHost(t *testing.T) {
 	s := startGateway(t, map[string]any{"proxy": map[string]any{
 		"handler": "reverse_proxy", "dynamic_upstreams": map[string]any{"source": "codehub"},

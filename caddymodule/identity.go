@@ -33,7 +33,7 @@ func carriesAuthorization(i settings.ResolvedIdentity) bool {
 	return strings.HasPrefix(i.Placeholder, "http.auth.user.")
 }
 
-// oidcHandler returns the sign-in through the provider, nil without one.
+// oidcHandler returns the handler for sign-ins through the OpenID Connect provider, or nil if there is no provider.
 func (a *App) oidcHandler(log *zap.Logger) *oidc.Handler {
 	if a.oidc.Issuer == "" {
 		return nil

@@ -20,14 +20,14 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// The hosts of the Caddyfiles that docs/sign-in.md shows.
+// These are the hosts in the Caddyfiles of docs/sign-in.md.
 const (
 	shownHost    = "codehub.example.com"
 	shownDomain  = "ws.example.com"
 	bcryptOfTest = bcrypt.MinCost
 )
 
-// shown returns the Caddyfile in docs/sign-in.md that contains word. It must be the same in every language.
+// shown returns the Caddyfile in docs/sign-in.md that contains word. The Caddyfile must be the same in every language.
 func shown(t *testing.T, word string) string {
 	t.Helper()
 	var found []string

@@ -106,7 +106,7 @@ func (in *installation) load() error {
 	return nil
 }
 
-// coordinator returns the only coordinator to which there are references.
+// coordinator returns the coordinator that is in use. There must be only one.
 func (in *installation) coordinator() *coordinator.Coordinator {
 	in.t.Helper()
 	var found *coordinator.Coordinator

@@ -245,7 +245,8 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsInTheSchema also checks the reverse: Helm rejects a misspelt value only if the schema lists all.
+// TestEveryValueIsInTheSchema checks that the chart's values and the schema contain the same keys. Helm rejects a
+// misspelt value only if the schema lists all keys.
 func TestEveryValueIsInTheSchema(t *testing.T) {
 	text, err := os.ReadFile("chart/values.yaml")
 	if err != nil {

@@ -92,10 +92,10 @@ func TestHelm(t *testing.T) {
 	for set, part := range map[string]string{
 		"secretName=": "secretName", "public_url=codehub.example.com": "public_url", "replica=3": "replica", "shards=0": "shards",
 		"codehub.database=postgres://u:p@h/d": "database", "image.digest=latest": "digest",
-		// These would appear in the ConfigMap.
+		// These secrets would appear in the ConfigMap.
 		"codehub.s3.secret_key=swordfish": "secret_key", "codehub.oidc.client_secret=swordfish": "client_secret",
 		"codehub.s3.endpoint=https://key:swordfish@s3.example.com": "endpoint", "secretKeys.DATABASE=uri": "DATABASE",
-		// No gateway would start with these.
+		// No gateway would start with these values.
 		"codehub.ttl.standby=soon": "standby", "codehub.tll.standby=3h": "tll", "kubernetes.home=large": "home", "kubernetes.workspace_port=0": "workspace_port",
 		"kubernetes.namespace=elsewhere": "namespace", "gateway.page_wait=long": "page_wait", "gateway.to=10.0.0.1": "to", "codehub.egress.enforce=always": "enforce",
 		"codehub.limits.max_running_per_user=0": "max_running_per_user", "httpRoute.enabled=true": "httpRoute.parentRefs", "metrics.port=8080": "port",
@@ -216,7 +216,8 @@ func clientOf(t *testing.T, address string) *http.Client {
 	}}
 }
 
-// try makes a request and decodes the answer into out, unless that is nil. A *string receives the raw answer.
+// try makes a request and decodes the answer into out, unless that is nil. If out is a *string, it receives the raw
+// answer.
 func (r *release) try(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -476,7 +477,7 @@ func (r *release) lead(t *testing.T) {
 	})
 }
 
-// open opens a WebSocket to the workspace, which echoes each message.
+// open opens a WebSocket to the workspace's application, which echoes each message.
 func (r *release) open(t *testing.T, id string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://localhost/w/"+id+"/echo", &websocket.DialOptions{HTTPClient: r.http})
@@ -499,8 +500,8 @@ func (r *release) echoUntilClosed(t *testing.T, conn *websocket.Conn) time.Durat
 			break
 		}
 		if begun.IsZero() {
-			// The replacement begins with the first gateway that is told to stop. The WebSocket's own gateway may be
-			// told a little later.
+			// The replacement begins with the first gateway that is told to stop. The gateway that has the WebSocket
+			// may be told to stop a little later.
 			list, err := r.api.Pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=codehub"})
 			if err == nil && slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
 				begun = time.Now()

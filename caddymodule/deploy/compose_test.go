@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/server"
 )
 
-// variables are the required variables of .env.
+// variables contains the variables that .env must set.
 var variables = map[string]string{"DOCKER_GID": "986"}
 
 // service contains the fields of a service in the compose file that the tests check.
@@ -87,8 +87,8 @@ func TestComposeRefusesToStartWithoutSecrets(t *testing.T) {
 }
 
 // TestTheFirstLinesMakeSecrets runs the commands in the first lines of the compose file unchanged. It checks that they
-// create all files that the services read, and that other users of the host cannot read these files. Run again, they
-// change nothing: the database keeps its first password.
+// create all files that the services read, and that other users of the host cannot read these files. If the commands
+// run again, they change nothing, because the database keeps its first password.
 func TestTheFirstLinesMakeSecrets(t *testing.T) {
 	var script strings.Builder
 	for line := range strings.Lines(head(t)) {
@@ -329,7 +329,7 @@ func instructions(t *testing.T, path, stage string) (all []string) {
 	return all
 }
 
-// TestComposeMakesTheSameImages checks that the images are those of `make image`.
+// TestComposeMakesTheSameImages checks that Compose builds the same images as `make image`.
 func TestComposeMakesTheSameImages(t *testing.T) {
 	for stage, other := range map[string]string{"gateway": "Dockerfile", "storagejob": "../../storagejob/Dockerfile"} {
 		here, there := instructions(t, "compose/Dockerfile", stage), instructions(t, other, "")

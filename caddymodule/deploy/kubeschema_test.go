@@ -47,8 +47,8 @@ var kubernetesValues = map[string]reflect.Type{
 	"serviceAccount labels":      reflect.TypeFor[map[string]string](),
 }
 
-// ofTheNode are the fields that would give a Pod access to the network or the processes of its node. Each is mapped to
-// its harmless value.
+// ofTheNode are the fields that would give a Pod access to the network or the processes of its node. Each field is
+// mapped to the one value that is harmless.
 var ofTheNode = map[reflect.Type]map[string]any{
 	reflect.TypeFor[corev1.PodSpec]():       {"hostNetwork": false, "hostPID": false, "hostIPC": false},
 	reflect.TypeFor[corev1.ContainerPort](): {"hostPort": 0.0},

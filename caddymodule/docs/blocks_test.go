@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checks are the checks of blocks by language. The comments name the tests that run the blocks.
+// checks maps the languages of blocks to the functions that check such blocks. The comments name the tests that run the
+// blocks.
 var checks = map[string]func(*testing.T, block){
 	"":           drawing,
 	"sh":         commands, // e2e runs the blocks of api.md and cli.md; storagejob runs those of "Opening an archive" in backups.md

@@ -154,8 +154,8 @@ func asAUnit(args []string) error {
 	return errors.New("it runs no caddy")
 }
 
-// codehub checks a command of Caddy. For `caddy codehub` it checks the subcommand, its flags and the number of its
-// arguments.
+// codehub checks a command of the program caddy. For `caddy codehub` it checks the subcommand, its flags and the number
+// of its arguments.
 func codehub(args []string) error {
 	if args[0] != "codehub" {
 		if !slices.Contains([]string{"validate", "reload", "run", "completion", "hash-password"}, args[0]) {

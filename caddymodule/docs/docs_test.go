@@ -177,7 +177,7 @@ func TestEveryGuideIsInTheReadme(t *testing.T) {
 
 func isKorean(path string) bool { return strings.HasSuffix(path, ".ko.md") }
 
-// onlyEnglish are the documents without a Korean version, with the reason.
+// onlyEnglish maps each document that has no Korean version to the reason.
 var onlyEnglish = map[string]string{
 	"settings.md":           "is generated from the documentation of the code",
 	"metrics.md":            "is generated from the table of metrics, which Prometheus shows in English",

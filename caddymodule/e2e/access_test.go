@@ -117,7 +117,7 @@ func anonymousMustSignIn(t *testing.T, anonymous *user, a address, base, id stri
 	res, _ := anonymous.get(t, base+"a?b=c", navigation)
 	want := "/login?return=" + url.QueryEscape(parse(t, base).Path+"a?b=c")
 	if a.name == "host" {
-		// Each attempt comes from another browser, with its own secret.
+		// Each attempt counts as a different browser, with its own secret.
 		want = anonymous.in.url("/auth/ticket?" + url.Values{"browser": {parse(t, res.Header.Get("Location")).Query().Get("browser")}, "return": {"/a?b=c"}, "workspace": {id}}.Encode())
 	}
 	if to := res.Header.Get("Location"); res.StatusCode/100 != 3 || to != want {

@@ -340,7 +340,7 @@ func (s *takeover) refusesToAnswer(t *testing.T, id string) {
 	}
 }
 
-// strangers returns the secrets that have reached the thieves.
+// strangers returns the secrets from the owner's requests that have reached the thieves.
 func (s *takeover) strangers(t *testing.T) (secrets []string) {
 	t.Helper()
 	for _, id := range s.thieves {

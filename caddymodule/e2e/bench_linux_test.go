@@ -53,7 +53,7 @@ func BenchmarkGateway(b *testing.B) {
 	me.navigate(b, gateway+"/") // signs in on the workspace's host
 	wait.For(b, "the workspace answers", func() error { return me.showsTerminal(b, gateway+"/") })
 
-	// As a script in a page of the workspace sends it.
+	// These are the headers that a script in a page of the workspace sends.
 	h := http.Header{
 		"User-Agent":     {"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
 		"Accept":         {"*/*"},
@@ -113,7 +113,8 @@ func (in *installation) addSite(b *testing.B, directives string) string {
 	return fmt.Sprintf("http://localhost:%d", port)
 }
 
-// compare lets the two sites take turns, and prints the cost of a request at each. It returns the ratio of the two.
+// compare lets the two sites take turns, and prints the cost of a request at each. It returns the ratio of the two
+// costs.
 func (in *installation) compare(b *testing.B, protocol string, gateway, plain *site) float64 {
 	b.Helper()
 	sites := []*site{gateway, plain}

@@ -37,7 +37,7 @@ func (in *installation) examine(t *testing.T, settings ...string) (found []findi
 	return found, cmd.ProcessState.ExitCode()
 }
 
-// want fails the test unless the doctor reports such a finding.
+// want fails the test unless the doctor has reported a finding with this check, level, text and remedy.
 func want(t *testing.T, found []finding, check, level, says, remedy string) {
 	t.Helper()
 	for _, f := range found {
@@ -134,7 +134,7 @@ func selfSigned(t *testing.T, file string) *tls.Certificate {
 	return &s.TLS.Certificates[0]
 }
 
-// TestABrokenEngine: the same for the engine and its images.
+// TestABrokenEngine: the engine or its images have one fault at a time, and the doctor names it.
 func TestABrokenEngine(t *testing.T) {
 	if devenv.OnKubernetes() {
 		t.Skip("no engine is asked there")
@@ -143,7 +143,7 @@ func TestABrokenEngine(t *testing.T) {
 	in := prepare(t)
 	t.Cleanup(func() { in.uninstall(t) })
 
-	// A new and correct installation, which has not been started yet.
+	// The installation is new and correct, and has not been started yet.
 	found, code := in.examine(t)
 	for _, f := range found {
 		if f.Level == "problem" {

@@ -101,8 +101,8 @@ func TestDashboardOnAPhone(t *testing.T) {
 	}
 }
 
-// says checks an element's text in English and in Korean, and that the page fits the screen. It switches the language
-// twice.
+// says checks that an element has these texts in English and in Korean, and that the page fits the screen. It switches
+// the language twice.
 func (b *tab) says(selector string, texts ...string) {
 	b.t.Helper()
 	for i, lang := range []string{"en", "ko"} {
@@ -156,7 +156,7 @@ func (b *tab) choose(card, action string) {
 	b.click(action, card+` [data-action=`+action+`]`)
 }
 
-// chooseFiles chooses the choice with these words.
+// chooseFiles selects the choice that contains these words.
 func (b *tab) chooseFiles(words string) {
 	b.t.Helper()
 	at := read(b, "the choices", chromedp.Evaluate[int](fmt.Sprintf(

@@ -56,7 +56,7 @@ func TestRestoreDrill(t *testing.T) {
 	dump, dsn := filepath.Join(t.TempDir(), "codehub.dump"), in.env1("DATABASE_URL")
 	in.postgres(t, "pg_dump", "--format=custom", "--file="+dump, dsn)
 
-	// Changes that the backup does not have.
+	// These changes are made after the backup, so the backup does not contain them.
 	leave(changed)
 	newest := archived(changed)
 	created := me.create(t, "created").ID
@@ -81,7 +81,7 @@ func TestRestoreDrill(t *testing.T) {
 	in.env = append(in.env, "DOCKER_HOST="+another.host(), "REDIS_URL="+empty, "COORDINATOR_GC_DELAY=1s", "COORDINATOR_UNDELETE_FOR=1s")
 	in.postgres(t, "pg_restore", "--clean", "--if-exists", "--no-owner", "--dbname="+dsn, dump)
 
-	// The drill, as the guide has it.
+	// From here on, the test follows the steps of the drill in the guide.
 	in.verify(t, "accept backend", changed+": opened, it is in ERROR Conflict", created+": the database does not know it")
 	if out, err := in.command(t, "codehub", "user", "sign-out", "--all", "--yes"); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -246,7 +246,7 @@ func (in *installation) postgres(t *testing.T, name string, args ...string) {
 	}
 }
 
-// archives returns the tags and the names of all objects.
+// archives returns the entity tags and the keys of all objects in the bucket.
 func (in *installation) archives(t *testing.T) (all []string) {
 	t.Helper()
 	out, err := in.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &in.bucket})

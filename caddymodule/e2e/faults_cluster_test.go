@@ -23,7 +23,7 @@ var clusterAway = seen{
 	dashboard: dashboardShown, api: workspaceListed, open: terminalShown, wake: wakePageShown,
 }
 
-// onCluster skips a test about Kubernetes in a run on Docker.
+// onCluster skips a test about Kubernetes if the tests run on Docker.
 func onCluster(t *testing.T) {
 	t.Helper()
 	if !devenv.OnKubernetes() {

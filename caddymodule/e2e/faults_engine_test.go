@@ -61,8 +61,8 @@ func TestEngineRestarted(t *testing.T) {
 			if !tt.live {
 				e.endContainers(t)
 				s.stopWork()
-				// The last observation may or may not have seen the container end. So the page waits for the engine,
-				// or for the application.
+				// The last observation may or may not have seen the container end. So the page says that it waits for
+				// the engine, or that it waits for the application.
 				want.open = wakePageShown
 			}
 			s.shows(t, "without an engine", want)

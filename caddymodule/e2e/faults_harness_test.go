@@ -64,7 +64,7 @@ func play(t *testing.T, settings ...string) *scene {
 	return s
 }
 
-// lookAt makes the scene look at another Docker engine.
+// lookAt makes the scene inspect another Docker engine.
 func (s *scene) lookAt(t *testing.T, host string) {
 	t.Helper()
 	s.docker = devenv.Inspect(t, host, s.id)
@@ -164,7 +164,8 @@ type seen struct {
 // usually is what users see while they notice no fault.
 var usually = seen{dashboardShown, workspaceListed, terminalShown, wakePageShown}
 
-// shows waits until users see exactly that. Except for the wake, all its requests only read.
+// shows waits until users see exactly what want says. Only the request that wakes a workspace changes something; all
+// others only read.
 func (s *scene) shows(t *testing.T, when string, want seen) {
 	t.Helper()
 	for _, look := range []struct {

@@ -39,7 +39,7 @@ var guideCommands = []guideCommand{
 	{`caddy codehub workspace recover ID --from-archive KEY`, 1},
 	{`caddy codehub workspace recover ID --from-archive KEY --replace-volume`, 1},
 	{`caddy codehub workspace recover --reason DataLost --all`, 0},
-	// The engine and the store that answer are the recorded ones.
+	// These commands fail because the engine and the bucket that answer are the recorded ones.
 	{`caddy codehub accept backend`, 1},
 	{`caddy codehub accept backend --config /etc/caddy/Caddyfile`, 1},
 	{`caddy codehub accept bucket`, 1},

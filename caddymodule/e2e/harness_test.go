@@ -46,8 +46,8 @@ type installation struct {
 	log         *logBuffer
 }
 
-// install starts servers and the program, which works with short intervals. Settings
-// are environment variables that Caddyfile.example reads, such as "NAME=value".
+// install starts the servers and the program. The settings give the program short intervals. Settings are environment
+// variables that Caddyfile.example reads, such as "NAME=value".
 func install(t testing.TB, settings ...string) *installation {
 	t.Helper()
 	in := prepare(t, settings...)
@@ -56,7 +56,7 @@ func install(t testing.TB, settings ...string) *installation {
 	return in
 }
 
-// prepare does the same without starting the program.
+// prepare starts the servers as install does, but does not start the program.
 func prepare(t testing.TB, settings ...string) *installation {
 	t.Helper()
 	home := t.TempDir()
@@ -67,7 +67,7 @@ func prepare(t testing.TB, settings ...string) *installation {
 	return in
 }
 
-// prepareWithoutEngine does the same for tests in which no workspace runs.
+// prepareWithoutEngine is prepare for tests in which no workspace runs. It sets up no engine.
 func prepareWithoutEngine(t testing.TB, home string, settings ...string) *installation {
 	t.Helper()
 	store := devenv.S3(t)
@@ -98,7 +98,7 @@ func prepareWithoutEngine(t testing.TB, home string, settings ...string) *instal
 }
 
 // onBackend chooses the container backend: the cluster of a run on Kubernetes, or Docker. It returns the settings for
-// it.
+// that backend.
 func (in *installation) onBackend(t testing.TB, home string) []string {
 	t.Helper()
 	if !devenv.OnKubernetes() {
@@ -114,8 +114,8 @@ func (in *installation) onBackend(t testing.TB, home string) []string {
 	return []string{"KUBECONFIG=" + c.Kubeconfig, "CODEHUB_TEST_NAMESPACE=" + c.Namespace}
 }
 
-// onKubernetes replaces the block of Docker in the settings. Its requests are low, so that many workspaces fit on a
-// small node.
+// onKubernetes is the block that replaces the block docker in the settings. It requests few resources for a workspace,
+// so that many workspaces fit on a small node.
 const onKubernetes = `
 		backend kubernetes {
 			kubeconfig {env.KUBECONFIG}
@@ -241,7 +241,8 @@ func (in *installation) url(path string) string {
 	return fmt.Sprintf("http://%s:%d%s", in.domain, in.port, path)
 }
 
-// signIn returns the user with that name, signed in. It waits for a program that is still migrating its database.
+// signIn returns the user with that name, signed in. If the program is still migrating its database, signIn waits until
+// it is ready.
 func (in *installation) signIn(t testing.TB, username, password string) *user {
 	t.Helper()
 	in.awaitOK(t, "/health/ready")

@@ -26,7 +26,7 @@ const domTerminal = `mkdir -p .local/share/code-server/User && echo '{"terminal.
 // TestIDEDozes: real applications resume where they were after their workspace has dozed under an open tab. The tab's
 // own requests do not wake it meanwhile, and the page is not loaded again.
 func TestIDEDozes(t *testing.T) {
-	// Notebooks save changes by themselves, two minutes later.
+	// Notebooks save changes by themselves after two minutes, so the workspace dozes only after that.
 	in := install(t, append(dozing, "TTL_DOZE_SECONDS=180", "TTL_STANDBY_SECONDS=86400", "LIMITS_MAX_RUNNING_PER_USER=40",
 		"LIMITS_MAX_DOZING_PER_USER=40")...)
 	e := &environments{installation: in, me: in.admin(t), codeServer: in.load(t, ide.CodeServer), jupyter: in.load(t, ide.Jupyter)}
@@ -162,7 +162,8 @@ func (e *environments) notebookDozes(t *testing.T) {
 	e.goesOn(t, b, began, `.output_area`, "stillkept")
 }
 
-// labDozes: the same for JupyterLab, which shows when its server fails. Here a click wakes it.
+// labDozes checks the same for JupyterLab, which would show a message if its server did not answer. In this test a
+// click resumes the workspace.
 func (e *environments) labDozes(t *testing.T, image string) {
 	id := e.open(t, image)
 	e.inContainer(t, "ws-"+id, emptyNotebook)

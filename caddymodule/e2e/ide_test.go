@@ -27,7 +27,8 @@ import (
 )
 
 // These tests show, with real development environments, which tabs count as use and which programs count as work (SPEC
-// 6). They watch for minutes, because they prove that nothing happens meanwhile. `make test-ide` runs them.
+// 6). They watch a workspace for minutes, because they must show that nothing happens in that time. `make test-ide`
+// runs them.
 
 const (
 	// ideTTL is the standby TTL, and ideSleep is how long after its last use an idle workspace must be asleep at the
@@ -161,7 +162,7 @@ func (e *environments) explain(t *testing.T, id string) string {
 	return body
 }
 
-// pause waits between two looks.
+// pause waits for d. Tests call it between two checks.
 func pause(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {
@@ -229,7 +230,7 @@ func (b *tab) command(name string) {
 	b.do("choosing "+name, chromedp.KeyEvent(kb.Enter))
 }
 
-// soon tries for a short time.
+// soon calls try repeatedly for a short time, until it succeeds.
 func (b *tab) soon(try func() error) (err error) {
 	b.t.Helper()
 	for range 30 {
@@ -454,7 +455,7 @@ func (e *environments) idleKernel(t *testing.T) {
 	e.asleepAfter(t, n.id, time.Now())
 }
 
-// slowly yields a chunk of bytes every second for that long.
+// slowly is a reader that yields a chunk of bytes every second until a given time.
 type slowly struct {
 	t     *testing.T
 	end   time.Time
@@ -473,7 +474,7 @@ func (s *slowly) Read(p []byte) (int, error) {
 	return copy(p, s.chunk), nil
 }
 
-// largeUpload: a transfer keeps the workspace awake while bytes flow.
+// largeUpload: an upload keeps the workspace awake while bytes flow.
 func (e *environments) largeUpload(t *testing.T) {
 	n := e.notebook(t)
 	body := io.MultiReader(strings.NewReader(`{"type": "file", "format": "text", "content": "`),
@@ -495,7 +496,7 @@ func (e *environments) largeUpload(t *testing.T) {
 	}
 }
 
-// largeDownload: so does a transfer in the other direction.
+// largeDownload: a download keeps the workspace awake, too, while bytes flow.
 func (e *environments) largeDownload(t *testing.T) {
 	n := e.notebook(t)
 	n.execute(`open("big.bin", "wb").truncate(1 << 30)`, "execute_reply")

@@ -29,7 +29,8 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 	if at, want := read(b, "the address", chromedp.Location()), fmt.Sprintf("http://ws-%s.localhost:%d/?a=b#c", w.ID, in.port); at != want {
 		t.Fatalf("the browser is at %s, want %s", at, want)
 	}
-	// The page is now the workspace's own, and attacks. Same-site requests carry the session's cookie.
+	// The tab now shows a page of the workspace, which attacks the dashboard. The browser sends the session cookie with
+	// its requests, because they are same-site.
 	attack := fmt.Sprintf(`(async () => {
 		const main = %q, out = {};
 		const framed = url => new Promise(resolve => {
@@ -71,7 +72,8 @@ func TestAPageOfAWorkspaceCannotUseTheDashboard(t *testing.T) {
 }
 
 // TestPlantedCookies: a page of a workspace sets cookies for the whole domain, including a session cookie. Its user
-// continues as if nothing had happened. Browsers refuse such cookies for localhost.
+// continues as if nothing had happened. The test uses another domain than localhost, because browsers refuse such
+// cookies for localhost.
 func TestPlantedCookies(t *testing.T) {
 	t.Parallel()
 	in := install(t, "CODEHUB_DOMAIN="+testDomain)

@@ -61,13 +61,13 @@ func testLifecycle(t *testing.T, in, second *installation, traced *collector.Col
 	if got := strings.Join(in.objects(t, w.ID), " "); got != want+" "+want+".meta" {
 		t.Fatalf("in the object store: %s, want %s and its .meta", got, want)
 	}
-	// A program's request is held until the workspace is restored, started and answering. Here the process that does
-	// not lead holds it.
+	// A program's request is held until the workspace is restored, started and answering. Here the request is sent to
+	// the process that does not lead.
 	if res, body := me.get(t, a.base(second, w.ID)+"healthz", program); res.StatusCode != http.StatusOK || body != "ok\n" {
 		t.Fatalf("a program at an archived workspace: %s %q", res.Status, body)
 	}
 	oneTrace(t, traced, w.ID, in, second)
-	// The shell writes its own history.
+	// The shell writes its history file by itself, so this file does not count.
 	if out := me.run(t, base, "cat link && stat -c %h link && ls -A | grep -v history"); out != "파일\n2\nlink\nmy file" {
 		t.Fatalf("after the restore the home holds %q", out)
 	}

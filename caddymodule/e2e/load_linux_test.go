@@ -39,7 +39,7 @@ func connect(t testing.TB, n int, r *http.Request, request []byte, answer func(*
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		// A connection that hangs fails the benchmark instead of stopping it.
+		// If a connection hangs, the benchmark fails instead of waiting forever.
 		if err := conn.SetDeadline(time.Now().Add(benchDeadline)); err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +82,8 @@ func connectWebSocket(t testing.TB, n int, url string, h http.Header) []*connect
 	r.Header.Set("Sec-WebSocket-Key", "Y29kZWh1YiBnYXRld2F5IQ==")
 	payload := []byte("sixteen byte msg")
 	size := byte(len(payload))
-	// One binary frame (RFC 6455, section 5.2). The masking key is zero, so the masked
-	// payload is the payload.
+	// The message is one binary frame (RFC 6455, section 5.2). The masking key is zero, so the masked payload is the
+	// payload.
 	message := slices.Concat([]byte{0x82, 0x80 | size, 0, 0, 0, 0}, payload)
 	echo := slices.Concat([]byte{0x82, size}, payload)
 	conns := connect(t, n, r, message, func(in *bufio.Reader) error {
@@ -146,8 +146,8 @@ func exchange(conns []*connection, n int) error {
 // cpuTime returns the processor time that the program has used so far.
 func (in *installation) cpuTime(t testing.TB) time.Duration {
 	t.Helper()
-	// The clock of another process (MAKE_PROCESS_CPUCLOCK in Linux's posix-timers.h). It
-	// counts nanoseconds, /proc/PID/stat hundredths of a second.
+	// This is the id of another process's CPU clock (MAKE_PROCESS_CPUCLOCK in Linux's posix-timers.h). This clock
+	// counts nanoseconds, whereas /proc/PID/stat counts only hundredths of a second.
 	const cpuClockSched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^in.cmd.Process.Pid)<<3|cpuClockSched, &ts); err != nil {

@@ -138,7 +138,7 @@ type powerOperation struct {
 	from string
 	// writes reports whether numbers are written to the home meanwhile.
 	writes bool
-	// begin begins it. The result of an acknowledged operation must hold.
+	// begin begins it. If the operation was acknowledged, its result must survive the power cut.
 	begin func(t *testing.T, p *powered, h *powerHome, random *rand.Rand)
 	// within is the longest time that the operation takes: the power is cut at a random moment in that time.
 	within time.Duration

@@ -30,7 +30,8 @@ type poweredHost struct {
 	postgres *server.PostgreSQL
 }
 
-// newPoweredHost starts one, with settings as for [install]. It skips the test where disks cannot lose their power.
+// newPoweredHost starts a poweredHost, with settings as for [install]. It skips the test on a machine where the power
+// of a disk cannot be cut.
 func newPoweredHost(t *testing.T, settings ...string) *poweredHost {
 	t.Helper()
 	h := &poweredHost{own: newOwnEngine(t, false)}
@@ -74,7 +75,7 @@ func (h *poweredHost) startPostgreSQL(t *testing.T) {
 // lose cuts the power: everything on the host stops, and the disk ends without a flush.
 func (h *poweredHost) lose(t *testing.T) {
 	t.Helper()
-	// A process may start another until all are stopped.
+	// Until all processes are stopped, one of them may start another one.
 	for stopped := -1; ; {
 		all := h.processes(t)
 		for _, pid := range all {

@@ -194,7 +194,7 @@ func (in *installation) removePod(t *testing.T, name, grace string) *corev1.Pod 
 	return p
 }
 
-// awaitGone returns when exactly that Pod is gone.
+// awaitGone waits until that Pod is gone; another Pod of the same name does not matter.
 func (in *installation) awaitGone(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	began := time.Now()

@@ -44,7 +44,8 @@ func (s *soaking) visitor(name string, number uint64) (*visitor, error) {
 	return &visitor{s: s, name: name, random: rand.New(rand.NewPCG(s.seed, number)), http: client, diary: soak.NewDiary()}, nil
 }
 
-// passing are the servers' answers while something is away or busy. All other errors count as wrong in any case.
+// passing are the statuses that the processes answer while a server is away or busy. All other error statuses are wrong
+// at any time.
 var passing = []int{
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	http.StatusConflict, http.StatusTooManyRequests,
@@ -95,7 +96,7 @@ func (v *visitor) send(ctx context.Context, kind, method, url string, header htt
 	return res, string(answer), nil
 }
 
-// failed counts a connection that broke, unless the user has left.
+// failed counts a broken connection as an error, unless the user has left.
 func (v *visitor) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return

@@ -93,7 +93,7 @@ type node struct {
 	goroutines map[string]int // at the last snapshot
 }
 
-// problem records something that is wrong regardless of the injected fault.
+// problem records something that is wrong and that no injected fault excuses.
 func (s *soaking) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,8 @@ import (
 // soakAllowed is how much the counts after the faults may differ from those before the faults. Both are taken at rest,
 // with the same workspaces.
 var soakAllowed = []soak.Allowance{
-	// Connections that a pool keeps for reuse have goroutines and handles. The PostgreSQL pool of a process keeps up to
-	// 10 connections, and its Redis pool up to 10 for each processor.
+	// Each connection that a pool keeps for reuse needs goroutines and handles. The PostgreSQL pool of a process keeps
+	// up to 10 connections, and its Redis pool up to 10 for each processor.
 	{Name: regexp.MustCompile(`goroutines$`), More: 24},
 	{Name: regexp.MustCompile(`handles of files$`), More: 4},
 	{Name: regexp.MustCompile(`handles of sockets$`), More: 32},
@@ -257,8 +257,8 @@ func (s *soaking) contents(t *testing.T) (all []string) {
 	return all
 }
 
-// countRows counts the rows of every table, and subtracts the rows that are expected. The model of the run has what
-// users have made since.
+// countRows counts the rows of every table, and subtracts the rows that are expected. The run itself keeps account of
+// what its users have created since.
 func (s *soaking) countRows(ctx context.Context, t *testing.T, snap soak.Snapshot) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.setting("DATABASE_URL"))

@@ -22,19 +22,19 @@ import (
 // victim is a server that a run kills, suspends and starts again.
 type victim struct {
 	soak.Target
-	// processes are those that a signal reaches, in this order.
+	// processes returns the server's processes, in the order in which a signal is sent to them.
 	processes func() []int
-	// ended returns when the killed server is gone.
+	// ended waits until the killed server is gone.
 	ended func(*testing.T)
 	// start starts it again.
 	start func(*testing.T)
 	// crash ends a part of it.
 	crash func(*testing.T)
-	// repair ends the present fault; nil without one.
+	// repair ends the present fault. It is nil if there is no fault.
 	repair func()
 }
 
-// signal sends a signal to all processes. One that has ended meanwhile does not matter.
+// signal sends a signal to all processes. It does not matter if a process has ended in the meantime.
 func (v *victim) signal(t *testing.T, how syscall.Signal) {
 	t.Helper()
 	for _, pid := range v.all(t) {
@@ -53,7 +53,7 @@ func (v *victim) all(t *testing.T) []int {
 	return all
 }
 
-// kill ends all processes. They are suspended first, so that none starts another meanwhile.
+// kill ends all processes. It suspends all of them first, so that none of them starts another process in the meantime.
 func (v *victim) kill(t *testing.T) {
 	t.Helper()
 	all := v.all(t)
@@ -65,7 +65,8 @@ func (v *victim) kill(t *testing.T) {
 	v.ended(t)
 }
 
-// supervised is a victim that a supervisor of package server runs. Its command line has the text mark.
+// supervised returns a victim that is run by a supervisor of package server. The command line of the victim's process
+// contains mark.
 func supervised(name, mark string, whats []string, process func() *server.Process, start func() error) *victim {
 	return &victim{
 		Target: soak.Target{Name: name, Whats: whats},
@@ -206,7 +207,8 @@ func storeVictim(t *testing.T) (*victim, *server.S3) {
 	}), &first
 }
 
-// engineVictim is a Docker engine for one test. Its containers alternately survive its end and end with it.
+// engineVictim is a Docker engine for one test. Each time the engine ends, its containers either survive or end with
+// it, in turn.
 func engineVictim(t *testing.T) (*victim, *ownEngine) {
 	t.Helper()
 	e := newOwnEngine(t, true)

@@ -42,7 +42,7 @@ func (v *visitor) edit(ctx context.Context) {
 	}
 }
 
-// write writes a line, or now and then a file.
+// write writes a line to the home or, now and then, a whole file.
 func (v *visitor) write(ctx context.Context, run func(command string) (string, error)) error {
 	line := v.diary.Next()
 	if v.random.IntN(15) == 0 && len(v.diary.Files()) < soakFiles {
@@ -62,7 +62,7 @@ func (v *visitor) write(ctx context.Context, run func(command string) (string, e
 	return err
 }
 
-// check compares the home with its user's writes.
+// check compares the files in the home with what the user has written.
 func (v *visitor) check(ctx context.Context) error {
 	if !v.open(ctx) {
 		return fmt.Errorf("it does not show its page: %w", ctx.Err())

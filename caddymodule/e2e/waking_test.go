@@ -69,7 +69,7 @@ func TestOneAddressFromArchivedToRunning(t *testing.T) {
 			t.Errorf("%s: there was no wake page", a.name)
 		}
 	}
-	// Without scripts a page cannot reload itself at a fragment.
+	// Without scripts, a page cannot reload itself if its address has a fragment, so this address has none.
 	archive()
 	address := byPath.base(in, w.ID) + "?folder=%2Fhome"
 	b.withoutScripts(true)

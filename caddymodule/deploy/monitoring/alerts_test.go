@@ -84,7 +84,7 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	"CodeHubSensorDown": {
 		fires: []string{`codehub_sensor_errors_total{sensor="containers"} 0x10 0+4x50`, `codehub_sensor_last_answer_timestamp_seconds{sensor="containers"} 600x60`},
 		quiet: []string{`codehub_sensor_errors_total{sensor="containers"} 0+4x60`, `codehub_sensor_last_answer_timestamp_seconds{sensor="containers"} 0+60x60`,
-			// A former leader has old answers, and no new errors.
+			// The last answer that a former leader got is old, but it has no new errors.
 			`codehub_sensor_errors_total{sensor="volumes"} 9x60`, `codehub_sensor_last_answer_timestamp_seconds{sensor="volumes"} 600x60`},
 	},
 	"CodeHubWakesFail": {
@@ -143,7 +143,7 @@ var cases = map[string]struct{ fires, also, quiet []string }{
 	},
 	"CodeHubCycleFails": {
 		fires: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 60x60`},
-		// The collector runs every four hours.
+		// The collector runs only every four hours.
 		also: []string{`codehub_cycle_errors_total{component="gc"} 0x5 1x50 2x65`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},
 		quiet: []string{`codehub_cycle_errors_total{component="ttl"} 0+1x60`, `codehub_cycle_last_success_timestamp_seconds{component="ttl"} 0+60x60`,
 			`codehub_cycle_errors_total{component="gc"} 0x5 1x115`, `codehub_cycle_last_success_timestamp_seconds{component="gc"} 0x120`},

@@ -12,7 +12,7 @@ const dashboardFile = "../chart/files/dashboard.json"
 // grafana replaces Grafana's variables in expressions.
 var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$job", ".*")
 
-// panel contains the tested fields of a panel.
+// panel contains the fields of a panel that the tests check.
 type panel struct {
 	ID          int
 	Type, Title string

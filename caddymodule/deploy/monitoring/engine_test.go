@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// expressions is the parser of PromQL.
+// expressions parses PromQL.
 var expressions = parser.NewParser(parser.Options{})
 
 // metric is a row of the table of metrics. A test of the product writes the table to a file.
@@ -32,7 +32,7 @@ type metric struct {
 	}
 }
 
-// table returns the metrics by their names in queries.
+// table returns the metrics, by the names that queries use for their series.
 func table(t *testing.T) map[string]metric {
 	t.Helper()
 	text, err := os.ReadFile("testdata/metrics.json")

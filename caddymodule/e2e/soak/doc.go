@@ -2,6 +2,6 @@
 // users wrote. It does no input or output, so that its own tests can give it measurements with the faults that it must
 // find.
 //
-// It owns the rules of that judgement and the page that shows them. The tests in package e2e make the load and
-// measure. Programs must not import it.
+// It owns the rules of that judgement and the page that shows them. The tests in package e2e generate the load and take
+// the measurements. Programs must not import it.
 package soak

@@ -14,19 +14,19 @@ import (
 // "rows workspaces".
 type Snapshot map[string]float64
 
-// Allowance is how much the values whose names match a pattern may grow between two snapshots at equal load. The first
-// matching one counts.
+// Allowance is how much the values whose names match a pattern may grow between two snapshots at equal load. If several
+// patterns match a name, the first one counts.
 type Allowance struct {
 	Name *regexp.Regexp
-	// More is how many more there may be; Any says that any number is right.
+	// More is by how much the value may grow. If Any is true, any value is right.
 	More float64
 	Any  bool
-	// Less says that a decrease is just as wrong: the number must be exact.
+	// If Less is true, the value may not decrease by more than that either.
 	Less bool
 }
 
 // Leaks compares a snapshot with an earlier one, and names every value that has grown by more than its allowance. Names
-// without an allowance may not grow at all. A name that one snapshot lacks counts as 0 there.
+// without an allowance may not grow at all. If one snapshot lacks a name, its value there counts as 0.
 func Leaks(before, after Snapshot, allowed []Allowance) (leaks []string) {
 	names := maps.Clone(after)
 	maps.Copy(names, before)

@@ -26,11 +26,11 @@ const (
 	Kill = "SIGKILL"
 	// Stop suspends a server, which later continues as if nothing had happened.
 	Stop = "SIGSTOP"
-	// Crash ends a part of a server, which repairs itself.
+	// Crash ends a part of a server; the server repairs itself.
 	Crash = "crash"
 )
 
-// The time between two faults, and how long one lasts. Some last long.
+// These bound the time between two faults, and how long a fault lasts. Some last long.
 const (
 	gapLeast, gapMost     = 2 * time.Second, 8 * time.Second
 	lastsLeast, lastsMost = 200 * time.Millisecond, 5 * time.Second
@@ -40,8 +40,8 @@ const (
 	rest = 2 * time.Second
 )
 
-// Schedule chooses faults for that long. Every target gets one fault before any target gets another one. A target never
-// has two faults at the same time.
+// Schedule chooses faults for a run in which faults happen for the duration d. Every target gets one fault before any
+// target gets another one. A target never has two faults at the same time.
 func Schedule(r *rand.Rand, d time.Duration, targets []Target) (all []Planned) {
 	free := make(map[string]time.Duration)
 	var turns []Target

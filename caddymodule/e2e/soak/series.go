@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv/plot"
 )
 
-// Recorder collects the measurements of a run. It is safe for concurrent use. Its names are those of plots:
-// "errors/timeout" is the line "timeout" of the plot "errors".
+// Recorder collects the measurements of a run. It is safe for concurrent use. The name of a measurement says where it
+// is drawn: "errors/timeout" is the line "timeout" in the plot "errors".
 type Recorder struct {
 	began  time.Time
 	mu     sync.Mutex
@@ -22,10 +22,10 @@ type Recorder struct {
 	times  map[string][]timed
 }
 
-// timed is a duration, measured at that second.
+// timed is a duration, and the second of the run at which it was measured.
 type timed struct{ at, seconds float64 }
 
-// NewRecorder returns a recorder whose run begins now.
+// NewRecorder returns a recorder for a run that begins at began.
 func NewRecorder(began time.Time) *Recorder {
 	return &Recorder{began: began, counts: map[string]float64{}, totals: map[string]float64{}, lines: map[string][]plot.Point{}, times: map[string][]timed{}}
 }
@@ -33,10 +33,10 @@ func NewRecorder(began time.Time) *Recorder {
 // Began is when the run began.
 func (r *Recorder) Began() time.Time { return r.began }
 
-// At is how many seconds after the beginning a moment is.
+// At returns how many seconds after the beginning of the run a moment is.
 func (r *Recorder) At(moment time.Time) float64 { return moment.Sub(r.began).Seconds() }
 
-// Count adds one to a count that [Recorder.Tick] draws.
+// Count adds one to a count. [Recorder.Tick] draws it.
 func (r *Recorder) Count(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ func (r *Recorder) Total(prefix string) (sum float64) {
 	return sum
 }
 
-// Gauge records a present value.
+// Gauge records the value that something has now.
 func (r *Recorder) Gauge(name string, now time.Time, value float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *Recorder) Percentile(name string, part float64) (seconds float64, n int
 	return percentile(r.times[name], part), len(r.times[name])
 }
 
-// Percentiles returns the same for each window of that many seconds.
+// Percentiles returns the percentile of the durations in each window of that many seconds.
 func (r *Recorder) Percentiles(name string, part, window float64) (points []plot.Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -109,7 +109,7 @@ func TestDiary(t *testing.T) {
 }
 
 // TestGrowth: a value that grows slowly but steadily is found to leak, even under noise of a fifth. A flat value with a
-// few peaks is not.
+// few peaks is not found to leak.
 func TestGrowth(t *testing.T) {
 	r := seed.Source(1)
 	var flat, grows []plot.Point

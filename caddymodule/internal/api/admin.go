@@ -100,7 +100,7 @@ func (c *call) collect() error {
 	return sendJSON(c.w, http.StatusOK, answer)
 }
 
-// dryRun reads {"dry_run": true}. The field is required, because false changes something.
+// dryRun reads {"dry_run": true}. The field is required, so that nobody changes something by leaving it out.
 func (c *call) dryRun() (bool, error) {
 	var in struct {
 		Dry *bool `json:"dry_run"`

@@ -97,7 +97,7 @@ func TestWorkspaceOverTheAPI(t *testing.T) {
 		t.Errorf("the second page is %v", list)
 	}
 
-	// Other users', unknown and malformed ids get the same answer.
+	// The ids of other users' workspaces, unknown ids and malformed ids all get the same answer.
 	for _, path := range []string{apitest.WorkspacePath(w), "/api/v1/workspaces/00000000-0000-4000-8000-000000000000", "/api/v1/workspaces/x", "/api/v1/workspaces/"} {
 		p := bob.Do("GET", path, nil).Problem(t, 404, "not-found")
 		if q := bob.Do("DELETE", path, nil).Problem(t, 404, "not-found"); p["detail"] != q["detail"] {

@@ -102,7 +102,7 @@ func (c *call) readAudit() error {
 }
 
 // ownAudit is GET /me/audit?limit&cursor: it lists the sign-ins, the access tokens and the changes of the user's own
-// account, newest first. It hides the origin of changes that others made.
+// account, newest first. If someone else made a change, the answer hides the change's origin.
 func (c *call) ownAudit() error {
 	f := auditlog.Filter{Concerning: c.user.ID, Actions: slices.Concat(audit.Matching("user"), audit.Matching("token"))}
 	return c.sendAudit(f, func(e auditlog.Entry) v1.AuditEntry { return v1.AccountAuditOf(e, c.user.ID) })
@@ -114,7 +114,7 @@ func (c *call) sendAudit(f auditlog.Filter, view func(auditlog.Entry) v1.AuditEn
 	if err != nil {
 		return err
 	}
-	// One more entry than requested shows whether another page follows.
+	// It reads one entry more than requested, to find out whether another page follows.
 	page, err := c.Audit.List(c.r.Context(), f, n+1, before)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c *call) auditPage() (n int, before *auditlog.Cursor, err error) {
 	return cmp.Or(int(limit), service.DefaultPage), before, err
 }
 
-// auditCursor reads where a page begins; nil is the beginning.
+// auditCursor parses the cursor at which a page begins. An empty text gives nil, the beginning.
 func auditCursor(text string) (*auditlog.Cursor, error) {
 	if text == "" {
 		return nil, nil

@@ -87,8 +87,8 @@ func TestIfMatchAppliesToEveryChange(t *testing.T) {
 	}
 }
 
-// TestEveryRouteRespectsIfMatch: no route that changes something ignores the header. An unknown workspace is still 404, and a change
-// of anything else is refused.
+// TestEveryRouteRespectsIfMatch: no route that changes something ignores the header If-Match. A request for an unknown
+// workspace still gets 404. A change of anything other than a workspace is refused.
 func TestEveryRouteRespectsIfMatch(t *testing.T) {
 	in := newHarness(t)
 	admin := in.signedIn("admin")

@@ -78,7 +78,7 @@ func newSender(t *testing.T, random *rand.Rand) *sender {
 			o.Administration.(administration).store,
 			func(context.Context, bool, func(gc.Judgement) error) (gc.Report, error) { return gc.Report{}, nil },
 		}
-		// Failed sign-ins are counted per address.
+		// Each request gets an address of its own, because failed sign-ins are counted per address.
 		o.ClientAddress = func(*http.Request) string { return netip.AddrFrom16(uuid.New()).String() }
 	})
 	user, err := in.auth.AddUser(t.Context(), "ann", testPassword, auth.RoleUser)

@@ -27,7 +27,7 @@ func withDatabase(identity string) func(*api.Options) {
 	}
 }
 
-// asks returns a challenge, and the header that carries it.
+// asks returns the question that a doctor asks, and the header line that carries it.
 func asks(identity string) (q reach.Question, header string) {
 	q = reach.Ask(identity)
 	return q, reach.Header + ": " + q.String()

@@ -24,8 +24,8 @@ import (
 const execStart = 30 * time.Second
 
 // execSocketWorkspace is GET /workspaces/{id}/exec as a WebSocket: [call.execWorkspace] with input, and with a
-// terminal. The messages are those of [v1.ExecProtocol]. The command is in the first message, because addresses are
-// logged. Refusals after the WebSocket has begun are messages, too.
+// terminal. The messages are those of [v1.ExecProtocol]. The command is in the first message and not in the address,
+// because addresses are logged. Once the WebSocket is open, a refusal is sent as a message, too.
 func (c *call) execSocketWorkspace() error {
 	if site.IsEarly(c.r) { // unlike other GETs it has an effect
 		return problem.TooEarly.With("problem.too_early", nil)
@@ -145,7 +145,7 @@ func (s *execSocket) listen(ctx context.Context, heartbeat time.Duration) (stop 
 	}
 }
 
-// look returns when the client no longer answers.
+// look pings the client regularly, and returns when the client no longer answers or ctx ends.
 func (s *execSocket) look(ctx context.Context, heartbeat time.Duration) {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
@@ -167,7 +167,7 @@ func (s *execSocket) look(ctx context.Context, heartbeat time.Duration) {
 // errMessage means that a client has sent an invalid message.
 var errMessage = errors.New("a message that " + v1.ExecProtocol + " does not have")
 
-// hear receives the client's messages until it disconnects. It returns an error for an invalid one.
+// hear receives the client's messages until it disconnects. It returns an error if a message is invalid.
 func (s *execSocket) hear(ctx context.Context) error {
 	for begun := false; ; begun = true {
 		kind, message, err := s.conn.Read(ctx)
@@ -228,7 +228,7 @@ func (s *execSocket) send(ctx context.Context, kind websocket.MessageType, messa
 	return s.conn.Write(ctx, kind, message)
 }
 
-// prints returns a function that sends a channel's bytes. One goroutine at a time uses it.
+// prints returns a writer that sends bytes to the client on a channel. Only one goroutine at a time may use the writer.
 func (s *execSocket) prints(channel byte) io.Writer {
 	return &execChannel{s, make([]byte, 1, 1+v1.ExecPiece), channel}
 }

@@ -90,7 +90,7 @@ func (s *socket) next() (channel byte, text string, said v1.ExecSaid) {
 	return 0, "", said
 }
 
-// last skips other messages, and returns how the command ends.
+// last reads all messages until the last one, which says how the command ended.
 func (s *socket) last() (printed string, taken int, end v1.ExecSaid) {
 	s.t.Helper()
 	for {
@@ -150,7 +150,7 @@ func TestACommandWithInput(t *testing.T) {
 	if err := in.db.QueryRow(t.Context(), `SELECT details ->> 'program' FROM audit_log WHERE action = 'workspace.exec'`).Scan(&program); err != nil || program != "cat" {
 		t.Errorf("the audit has %q, %v", program, err)
 	}
-	// Without stdin the input is empty, and POST works as before.
+	// If the first message does not ask for stdin, the command has no input. POST works as before.
 	s = openSocket(t, ann, w, fields{"command": []string{"cat"}})
 	if _, _, end := s.last(); end.Problem == nil {
 		t.Errorf("a command without input got some: %+v", end)

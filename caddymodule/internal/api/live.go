@@ -97,9 +97,9 @@ func (o *liveOutput) write(p []byte) error {
 	return o.control.Flush()
 }
 
-// mayWrite bounds the next write of a streamed answer, so that a client that reads nothing is dropped.
-// A server may limit how long a whole answer takes. Here each write has its own limit instead. It returns an error once
-// the session has ended.
+// mayWrite limits how long the next write of a streamed answer may take, so that a client that reads nothing is
+// dropped. A server may limit how long a whole answer takes. Here each write has its own limit instead. It returns an
+// error once the session has ended.
 func mayWrite(control *http.ResponseController, ended <-chan struct{}) error {
 	err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {

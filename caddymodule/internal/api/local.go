@@ -45,7 +45,8 @@ func Local(o Options, operator audit.Actor) (http.RoundTripper, error) {
 // localTransport answers requests in this process. It MUST NOT implement [http.Handler].
 type localTransport struct{ handler http.Handler }
 
-// RoundTrip implements [http.RoundTripper]. The body of the response arrives as the handler writes it.
+// RoundTrip implements [http.RoundTripper]. The caller can read the body of the response while the handler is still
+// writing it.
 func (t localTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	served := r.WithContext(ctx)
@@ -105,7 +106,7 @@ func (w *localWriter) Write(p []byte) (int, error) {
 	return w.out.Write(p)
 }
 
-// FlushError lets a handler flush: the client reads every write immediately.
+// FlushError lets a handler flush. It has nothing to do, because the client receives every write immediately.
 func (w *localWriter) FlushError() error { return nil }
 
 // begin begins the response, or ends the request with err. Only the first call has an effect.

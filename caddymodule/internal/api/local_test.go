@@ -66,7 +66,7 @@ func TestAnOperatorActsInThisProcessOnly(t *testing.T) {
 		entries[0].Actor.Name != "root" || entries[0].Actor.Host != "here" || entries[0].Actor.Through != audit.CommandLine {
 		t.Errorf("%v: the audit has %+v", err, entries)
 	}
-	// A refusal keeps its cause.
+	// When a request is refused, the error still has its cause.
 	if _, err := local(t, transport, "GET", "/api/v1/workspaces/"+strings.Repeat("0", 8)); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}

@@ -238,7 +238,8 @@ func (g *generator) operation(o operation) object {
 	return out
 }
 
-// answer is the schema of an answer. A list of workspaces may have those of all users.
+// answer is the schema of an answer. If an operation lists workspaces, the answer may contain the workspaces of all
+// users.
 func (g *generator) answer(o operation) object {
 	if o.id == "getDescription" {
 		return object{"type": "object", "additionalProperties": true}
@@ -259,7 +260,7 @@ func (g *generator) problem(slug string) problem.Problem {
 	return p
 }
 
-// refusal returns an answer with one of these problems.
+// refusal returns the description of an answer with one of these problems.
 func (g *generator) refusal(slugs []string) object {
 	var names, titles []string
 	for _, slug := range slugs {

@@ -147,7 +147,7 @@ func (s *Schema) Requires(field string) bool { return slices.Contains(s.Required
 // Types are the possible types of a value.
 type Types []string
 
-// UnmarshalJSON also accepts a single type.
+// UnmarshalJSON accepts a list of types, or a single type.
 func (t *Types) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
