@@ -56,8 +56,8 @@ func TestPlantedCookiesLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTheExampleTakesPlantedCookies checks that the example accepts planted cookies. The chart does, too: its own test
-// compares it with the example.
+// TestTheExampleTakesPlantedCookies checks that the example accepts planted cookies. The chart accepts them, too: the
+// chart's own test compares it with the example.
 func TestTheExampleTakesPlantedCookies(t *testing.T) {
 	if got, want := adapt(t, string(readExample(t))), fmt.Sprintf(`"max_header_bytes": %d`, site.HeaderRoom); !strings.Contains(got, want) {
 		t.Errorf("Caddyfile.example gives no %s", want)

@@ -245,8 +245,8 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsInTheSchema checks that the chart's values and the schema contain the same keys. Helm rejects a
-// misspelt value only if the schema lists all keys.
+// TestEveryValueIsInTheSchema checks that the chart's values and their schema have the same top-level keys. Helm
+// rejects a misspelt key only if the schema lists all keys.
 func TestEveryValueIsInTheSchema(t *testing.T) {
 	text, err := os.ReadFile("chart/values.yaml")
 	if err != nil {

@@ -122,7 +122,8 @@ func TestABrokenAddress(t *testing.T) {
 	}
 }
 
-// selfSigned returns the certificate of a test server, and writes it for clients that should trust it.
+// selfSigned returns a certificate for a test server. It also writes the certificate to a file, for clients that should
+// trust it.
 func selfSigned(t *testing.T, file string) *tls.Certificate {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)

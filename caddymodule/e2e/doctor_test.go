@@ -31,8 +31,8 @@ func (in *installation) doctor(t *testing.T) (levels map[string]string, printed 
 	return levels, string(out)
 }
 
-// TestDoctor: on a running installation the rules are in place, and a look from inside the network finds nothing open.
-// If the rules are missing, the doctor says so.
+// TestDoctor: on a running installation the doctor finds that the firewall rules are in place, and that nothing is open
+// from inside the workspaces' network. If the rules are missing, the doctor says so.
 func TestDoctor(t *testing.T) {
 	in := install(t, "LIMITS_MAX_RUNNING_GLOBAL=50")
 	user := in.admin(t)

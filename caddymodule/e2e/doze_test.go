@@ -37,8 +37,8 @@ func (in *installation) awaitFrozen(t testing.TB, id string, want bool) {
 	})
 }
 
-// TestDoze: an idle workspace is frozen, with everything that runs in it. It resumes where it was for a person in its
-// page, for a request, and for a message on a connection that was open before (SPEC 6).
+// TestDoze: an idle workspace is frozen, with everything that runs in it. It resumes where it was when a person uses
+// its page, when a request arrives, and when a message arrives on a connection that was open before (SPEC 6).
 func TestDoze(t *testing.T) {
 	t.Parallel()
 	in := install(t, dozing...)

@@ -61,7 +61,8 @@ func clusterDir(t *testing.T) string {
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// url is the address of a database that accepts writes, on one of the servers.
+// databaseURL returns the address of a database. Clients connect to that server among the given ones that accepts
+// writes.
 func databaseURL(database string, servers ...*cluster) string {
 	var hosts []string
 	for _, c := range servers {

@@ -126,7 +126,7 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 		}
 	}
 
-	// The drill: the restored database has the workspace, and matches the bucket.
+	// The steps of the restore drill come next: the restored database contains the workspace, and matches the bucket.
 	in.stop(t)
 	for args, want := range map[string]string{
 		"workspace explain " + id: "Its files are in an archive", "gc --dry-run": "protected",

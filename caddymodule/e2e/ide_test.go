@@ -266,8 +266,8 @@ func (b *tab) insert(text string) {
 	}
 }
 
-// terminal runs a command in code-server's own terminal, waits until the first file that the command makes exists, and
-// closes the tab.
+// terminal runs a command in code-server's own terminal. It waits until the first file that the command makes exists,
+// and then closes the tab.
 func (e *environments) terminal(t *testing.T, id, command string) {
 	t.Helper()
 	b := e.tab(t, id, "/", `.monaco-workbench .part.editor`)

@@ -34,7 +34,8 @@ func TestKillDuringStorageJob(t *testing.T) {
 		{"the job is killed too", true},
 	} {
 		killDuring := func(kind, state string) {
-			// Neither job ends before that: both read the archive, one of them to verify it.
+			// While the proxy holds the store's answers back, neither job can end, because both read the archive, one
+			// of them to verify it.
 			proxy.Hold(10 << 20)
 			defer proxy.Release()
 			awaitStart := in.awaitJob(t, w.ID, kind)

@@ -48,7 +48,7 @@ func connect(t testing.TB, n int, r *http.Request, request []byte, answer func(*
 	return conns
 }
 
-// connectHTTP opens n connections whose requests get answers with that status and that many bytes.
+// connectHTTP opens n connections that send HTTP requests. Each answer must have that status and that many bytes.
 func connectHTTP(t testing.TB, n int, url string, h http.Header, status, length int) []*connection {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, url, nil)
@@ -70,8 +70,8 @@ func connectHTTP(t testing.TB, n int, url string, h http.Header, status, length 
 	})
 }
 
-// connectWebSocket opens n WebSockets at the container's echo. Their requests are messages of 16 bytes, and each
-// answer is the same message.
+// connectWebSocket opens n WebSockets at the container's echo. Each request is a message of 16 bytes, and its answer is
+// the same message.
 func connectWebSocket(t testing.TB, n int, url string, h http.Header) []*connection {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, url, nil)

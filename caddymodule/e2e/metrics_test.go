@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// scrape is one reading of the metrics page: the values by series, such as name{label="value"}.
+// scrape contains the values of one reading of the metrics page, by series, such as name{label="value"}.
 type scrape map[string]float64
 
 // scrape reads the metrics page of Caddy's administration endpoint.

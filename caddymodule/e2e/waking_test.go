@@ -176,8 +176,8 @@ func TestLimitPage(t *testing.T) {
 	}
 }
 
-// TestNothingThere: an address without a workspace gets a page for people and a problem for programs. Another user's
-// workspace gets the same on its own host as on the main site.
+// TestNothingThere: an address without a workspace gets a page for people and a problem for programs. The address of
+// another user's workspace gives the same answer on the workspace's own host as on the main site.
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	in := install(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// withDatabase gives the gateway a database with that identity, and one trusted proxy.
+// withDatabase returns options for a gateway whose database has that identity, and that trusts one proxy.
 func withDatabase(identity string) func(*api.Options) {
 	return func(o *api.Options) {
 		o.Database = func() string { return identity }
@@ -33,7 +33,8 @@ func asks(identity string) (q reach.Question, header string) {
 	return q, reach.Header + ": " + q.String()
 }
 
-// The gateway tells its own doctor how a request arrived, and sets a cookie in the same way as a session's.
+// TestADoctorLearnsWhatArrives: the gateway tells its own doctor how a request arrived, and sets a cookie in the same
+// way as it sets a session cookie.
 func TestADoctorLearnsWhatArrives(t *testing.T) {
 	in := newHarness(t, withDatabase("ours"))
 	direct := reach.Answer{Client: "192.0.2.7", Scheme: "http", Host: apitest.Host, Main: true, Forwarded: reach.ForwardedNot}
@@ -79,8 +80,8 @@ func TestADoctorLearnsWhatArrives(t *testing.T) {
 	}
 }
 
-// A client that does not know the identity of the database gets the same answer as at any other
-// path.
+// TestOnlyTheDoctorLearnsWhatArrives: a client that does not know the identity of the database gets the same answer as
+// at a path that does not exist.
 func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 	in := newHarness(t, withDatabase("ours"))
 	_, theirs := asks("theirs")
@@ -105,8 +106,8 @@ func TestOnlyTheDoctorLearnsWhatArrives(t *testing.T) {
 	}
 }
 
-// The stream's event comes immediately, and the stream stays open, so that a proxy that buffers answers is noticed.
-// It ends with this configuration.
+// TestADoctorsStream: the event of the stream arrives immediately, and the stream stays open after it. So the doctor
+// notices a proxy that buffers answers. It ends with this configuration.
 func TestADoctorsStream(t *testing.T) {
 	stopping := make(chan struct{})
 	in := newHarness(t, withDatabase("ours"), func(o *api.Options) { o.Stopping = stopping })

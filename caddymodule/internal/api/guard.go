@@ -36,8 +36,8 @@ func byBearer(r *http.Request) bool {
 	return ok
 }
 
-// guarded returns a page behind [guard], in a process that may serve. The page gets the parsed
-// address.
+// guarded returns a page that is shown only if this process may serve and [guard] does not refuse the request. show
+// gets the parsed address.
 func (h *Handler) guarded(show func(http.ResponseWriter, *http.Request, *site.Address) error) page {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		r = h.audited(r)
