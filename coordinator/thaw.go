@@ -70,9 +70,9 @@ func Thaw(ctx context.Context, s *store.Store, f backend.Freezer, id workspace.I
 }
 
 // endDozes ends all dozes when this process stops, unless another process supports dozing: the next process may be of a
-// release that does not. While another one supports it, as in a rolling restart, nothing changes. endDozes runs after
-// this process has recorded that it writes no more activity, so if two processes stop together, the later one ends the
-// dozes.
+// release that does not. While another process supports dozing, as in a rolling restart, nothing changes. Before
+// endDozes runs, this process records that it writes no more activity. So if two processes stop together, the later one
+// ends the dozes.
 func (c *Coordinator) endDozes() {
 	if c.backend.Freezer == nil || c.Refused() != nil {
 		return

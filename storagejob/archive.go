@@ -76,8 +76,8 @@ func archive(ctx context.Context, s settings, to *object.Archive, rep *reporter)
 	return res, nil
 }
 
-// uploaded returns a proven upload of the volume's content: a new one, or that of an earlier run which was killed
-// before its commit. verified reports whether the whole upload was read back.
+// uploaded returns a proven upload of the volume's content: a new upload, or the upload of an earlier run that was
+// killed before its commit. verified reports whether the whole upload was read back.
 func uploaded(ctx context.Context, s settings, to *object.Archive,
 	rep *reporter) (info object.Info, verified bool, err error) {
 	if info, err := earlier(ctx, s, to, rep); err == nil || !errors.Is(err, proof.ErrDiffers) {

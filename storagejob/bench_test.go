@@ -197,7 +197,8 @@ func (r *race) sh(script, volume, scratch string) *os.ProcessState {
 	return cmd.ProcessState
 }
 
-// peers are what the job is compared with: a pipe, which verifies nothing, and a script that uses temporary files.
+// peers are the programs with which the job is compared: a pipe, which verifies nothing, and a script that uses
+// temporary files.
 var peers = map[string]string{
 	"archive pipe": `tar -C "$VOLUME" -cf - . | zstd -q -3 -T0 | rclone rcat "$OBJECT"`,
 	"restore pipe": `rclone cat "$OBJECT" | zstd -q -d | tar -C "$VOLUME" -xpf -`,

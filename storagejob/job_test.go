@@ -528,8 +528,8 @@ func TestNewVolumeMustBeEmpty(t *testing.T) {
 	requireSame(t, listing(t, from), to)
 }
 
-// TestAnUnfinishedRestoreIsNotArchived: between verification and end, the volume holds parts of two homes. Before that
-// it holds the earlier home, which is archived.
+// TestAnUnfinishedRestoreIsNotArchived: between the verification and the end of a restore, the volume holds parts of
+// two homes. Before that it holds the earlier home, which is archived.
 func TestAnUnfinishedRestoreIsNotArchived(t *testing.T) {
 	for stage, whole := range map[string]bool{"tree": true, "verified-x": true, "verified-" + testSum: false,
 		"cleared-" + testSum: false} {

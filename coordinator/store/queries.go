@@ -35,8 +35,8 @@ type Protection struct {
 	Deleted, Unhealthy bool
 	// ArchiveKey is the current archive; ArchiveOpID is the operation that is making one.
 	ArchiveKey, ArchiveOpID string
-	// Newest and Replaced are archives that may legitimately be younger than the current one: a person chose
-	// the current one although they existed. They are the way back.
+	// Newest and Replaced are archives that may legitimately be younger than the current one: a person chose the
+	// current one although these already existed. They are the way back.
 	Newest, Replaced string
 	// Phase is the workspace's phase, CreatedAt when its row was inserted, and DeletedAt when its owner deleted
 	// it.

@@ -10,7 +10,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// recoverSQL clears an error only if its reason is still @reason, on which the decision was based. If a limit is
+// recoverSQL clears an error only if its reason is still @reason: the decision was based on that reason. If a limit is
 // reached, the workspace is still recovered, but its desired state does not stay RUNNING. A workspace that is in use in
 // a conflict (workspace.Workspace.InUseInConflict) already has its place.
 const recoverSQL = `

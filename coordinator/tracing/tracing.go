@@ -1,8 +1,8 @@
 // Package tracing joins the work of several processes for one request: with spans of OpenTelemetry, and with the
 // request's id in the lines of the log.
 //
-// It owns the names of spans, and the form in which a request's origin travels in the database. It must not decide what
-// is traced beyond the sampling that the environment requests. A span contains no secret, no address of a person's
+// It owns the names of spans, and the form in which a request's origin is stored in the database. It must not decide
+// what is traced beyond the sampling that the environment requests. A span contains no secret, no address of a person's
 // machine and no query of a request. The attributes are the keys of package logkey.
 //
 // Package export creates a tracer that sends its spans to a collector.

@@ -36,8 +36,8 @@ type VolumeRecord struct {
 
 // RestoreRecord describes the restore in progress.
 type RestoreRecord struct {
-	// RestoreOpID identifies the restore, so that a job left over from an earlier one is never taken
-	// for it.
+	// RestoreOpID identifies the restore, so that a job left over from an earlier restore is never taken for a job of
+	// this one.
 	RestoreOpID string `json:"restore_op_id,omitempty"`
 	// RestoreVolumeAt is when the restore last asked for its volume, by the database's clock.
 	RestoreVolumeAt time.Time `json:"restore_volume_at,omitzero"`

@@ -238,14 +238,14 @@ type Observation struct {
 	// the size of that archive in bytes.
 	Upload     Presence
 	UploadSize int64
-	// UploadSHA256 is the checksum in its commit marker; empty when the marker is malformed. If only the archive at
-	// archive_key was asked about, size and checksum are those of that archive.
+	// UploadSHA256 is the checksum in its commit marker; empty when the marker is malformed. If the store was asked
+	// only about the archive at archive_key, size and checksum are those of that archive.
 	UploadSHA256 string
 	// Chosen is whether the archive of an open [Revert] and its commit marker exist.
 	Chosen Presence
-	// Younger is the newest complete archive of the workspace, if it is younger than both the one at archive_key and
-	// the newest one that a recovery has seen, and was not made by the operation archive_op_id. The controller looks
-	// for it whenever it asks about Store, unless the volume is ready.
+	// Younger is the newest complete archive of the workspace, if two conditions hold: it is younger than the archive
+	// at archive_key and than the newest archive that a recovery has seen, and it was not made by the operation
+	// archive_op_id. The controller looks for it whenever it asks about Store, unless the volume is ready.
 	Younger string
 	// Witnessed reports that this leader has begun the operation in progress, so that the row cannot be older than the
 	// operation. Otherwise the database may be older than reality.

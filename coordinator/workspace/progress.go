@@ -38,7 +38,7 @@ func (p JobProgress) Left() (left time.Duration, known bool) {
 	return time.Duration(seconds) * time.Second, true
 }
 
-// maxLeft is the longest remaining time that is shown: a job with a longer one hardly makes progress.
+// maxLeft is the longest remaining time that is shown: a job that would take longer hardly makes progress.
 const maxLeft = 7 * 24 * time.Hour
 
 // Due reports whether p should replace the saved progress, which is nil if there is none. If p is about another step,

@@ -17,8 +17,8 @@ type Readiness struct {
 type Silence struct {
 	// Port is the endpoint's port, at which the answer is expected.
 	Port int
-	// Ports are the ports that listen on addresses that others can reach, and Local those that only listen on the
-	// container's own loopback address; the lowest come first. Both are nil if it is not known what listens.
+	// Ports are the ports that listen on addresses that others can reach. Local are the ports that listen only on the
+	// container's own loopback address. In both, the lowest come first. Both are nil if it is not known what listens.
 	Ports, Local []int
 }
 

@@ -3,7 +3,8 @@ package workspace
 import "time"
 
 // Revert is a request to go back to an older archive. The present state is archived first, so that it is not lost.
-// Then the older archive becomes the current one, and the unchanged desired state brings the workspace up from it.
+// Then the older archive becomes the current one, and the workspace is brought from it to the desired state, which does
+// not change.
 //
 // A problem with archiving the present state ends the request, so that a user can continue with the present files
 // while the store is unreachable.

@@ -124,8 +124,8 @@ type Workspace struct {
 	PageActivity PageActivity
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// DeletedAt is when the owner deleted the workspace. DeleteNow reports that an administrator has given up what
-	// would otherwise be kept for the delay of the deletion.
+	// DeletedAt is when the owner deleted the workspace. DeleteNow reports that an administrator has given up the data
+	// that would otherwise be kept for the delay of the deletion.
 	DeletedAt time.Time
 	DeleteNow bool
 	// CollectedAt is when the garbage collector began to delete the archives of the
@@ -137,8 +137,7 @@ type Workspace struct {
 	Progress *JobProgress
 	// Home is the size of the home when it was last measured.
 	Home HomeSize `db:"-"`
-	// ArchiveDamage is what is wrong with the archive at ArchiveKey; empty when nothing is
-	// known to be.
+	// ArchiveDamage says what is wrong with the archive at ArchiveKey; empty when no damage is known.
 	ArchiveDamage string
 	// ArchiveSuspected reports that something was wrong with that archive when it was last read, and that it has not
 	// been read again since.

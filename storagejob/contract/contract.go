@@ -1,5 +1,5 @@
-// Package contract defines what the storage job and the coordinator must agree on (SPEC 7): the command line of a
-// job, its output, its exit codes, and the form of the commit marker, which both write and read.
+// Package contract defines what the storage job and the coordinator must agree on (SPEC 7): the command line of a job,
+// its output, its exit codes, and the form of the commit marker. Both sides write and read that marker.
 //
 // It owns formats and names, each with the only function that reads it. It must import only the standard library, do no
 // I/O except for the line of [End], and make no decisions. The coordinator decides what an exit code means for a

@@ -72,8 +72,8 @@ func TestReadMetaTellsAReadErrorFromAMalformedMarker(t *testing.T) {
 	}
 }
 
-// FuzzMeta asserts that only what FormatMeta writes is accepted, with or without a newline at the end, and that it
-// survives the round trip.
+// FuzzMeta asserts that the parser accepts only what FormatMeta writes, with or without a newline at the end, and that
+// this survives the round trip.
 func FuzzMeta(f *testing.F) {
 	for _, text := range []string{"", "\n", "sha256:" + sum, "sha256:" + sum + "\n", "sha256:" + sum + "\n\n",
 		" sha256:" + sum,

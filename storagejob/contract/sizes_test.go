@@ -2,7 +2,8 @@ package contract
 
 import "testing"
 
-// TestMetaSizes: either place is enough, the user metadata takes precedence, and an invalid size is unknown.
+// TestMetaSizes: it is enough if one of the two places has the sizes. The user metadata takes precedence, and an
+// invalid size is unknown.
 func TestMetaSizes(t *testing.T) {
 	both := func(text string) map[string]string {
 		return map[string]string{MetaArchiveSize: text, MetaContentSize: text}

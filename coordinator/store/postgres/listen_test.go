@@ -118,8 +118,8 @@ func TestConnConfigIsACopy(t *testing.T) {
 	}
 }
 
-// TestListenReceivesAllChannelsOfTheTriggers compares the channels on which the schema sends notifications with those
-// of LISTEN and with the constants.
+// TestListenReceivesAllChannelsOfTheTriggers compares three lists of channels: those on which the schema sends
+// notifications, those of LISTEN, and the constants.
 func TestListenReceivesAllChannelsOfTheTriggers(t *testing.T) {
 	s := open(t)
 	sources := value[string](t, s, `

@@ -32,9 +32,9 @@ const auditing = "_audit.sql"
 var migrations embed.FS
 
 // Migrate applies the missing migrations. Any number of processes may call it at the same time. The migrations
-// run one after another under an advisory lock, each in one transaction with its version number and checksum. A
-// schema that is newer than this program is left alone, so that an old process can keep running next to a new
-// one during an upgrade.
+// run one after another under an advisory lock, each in one transaction with its version number and checksum. A schema
+// that is newer than this program is left alone, so that an old process can keep running beside a new one during an
+// upgrade.
 //
 // Migrate returns an [*OlderError] if the schema no longer supports this program, and a [*PoolerError] if the session
 // does not declare the version that this program knows. It also returns an error if an applied migration has a

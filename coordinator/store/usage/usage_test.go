@@ -276,7 +276,8 @@ func TestTheCausesAddUpToTheTimeAwake(t *testing.T) {
 	})
 }
 
-// TestWhatKeepsAwakeForDaysIsSplitByDay: work began three days ago, and continues until the present use.
+// TestWhatKeepsAwakeForDaysIsSplitByDay: work that began three days ago continues until the workspace
+// is used now.
 func TestWhatKeepsAwakeForDaysIsSplitByDay(t *testing.T) {
 	s := storetest.Open(t)
 	u := New(s.DB)

@@ -25,7 +25,7 @@ const closeTimeout = 3 * time.Second
 
 // New returns the tracer that the environment requests, or one that records nothing if the environment names no
 // exporter. The spans name node as their process. New does not connect: spans are sent in the background, and are
-// dropped while the collector is away, which is logged once. An error names the variable that is wrong.
+// dropped while the collector is away. The outage is logged once. An error names the variable that is wrong.
 func New(node string, getenv func(string) string, log *zap.Logger) (*tracing.Tracer, error) {
 	if !configured(getenv) {
 		return tracing.Off(), nil

@@ -56,7 +56,7 @@ func (p *planner) archive() Action {
 	return p.saveKey()
 }
 
-// startArchive starts the job. If another job may have been started before, this one gets a new id: under the old id
+// startArchive starts the job. If another job may have been started before, this job gets a new id: under the old id
 // there may be a complete upload that is older than the volume.
 func (p *planner) startArchive() Action {
 	if len(p.o.Jobs) > 0 {

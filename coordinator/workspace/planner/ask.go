@@ -4,7 +4,7 @@ import "github.com/codehub/gateway/coordinator/workspace"
 
 // Ask holds the questions to the object store whose answers a decision needs.
 type Ask struct {
-	// Archive asks for the archive at archive_key, Upload for the one that the archive operation in progress
+	// Archive asks for the archive at archive_key. Upload asks for the archive that the archive operation in progress
 	// uploads.
 	Archive, Upload bool
 	// Bucket asks whether the bucket can be used and is the recorded one. It also asks for archives that are younger

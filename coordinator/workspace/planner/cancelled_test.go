@@ -156,8 +156,8 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAnOutdatedContainerIsReplaced before its obstacle is judged: another image was chosen, or the settings
-// were corrected.
+// TestAnOutdatedContainerIsReplaced: a container made from outdated settings is replaced before its obstacle is judged.
+// Either another image was chosen, or the settings were corrected.
 func TestAnOutdatedContainerIsReplaced(t *testing.T) {
 	for _, pending := range []*workspace.Pending{noNode, pulls, noImage, noSecret} {
 		outdated := *pending

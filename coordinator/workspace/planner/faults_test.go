@@ -64,8 +64,8 @@ func TestAnEngineWithAnotherClock(t *testing.T) {
 	}
 }
 
-// TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took so long, and a failure that
-// is found together with it is counted once.
+// TestTimeoutNamesTheLastFailure: the timeout must not hide why the operation took so long, and a failure that is found
+// together with the timeout is counted once.
 func TestTimeoutNamesTheLastFailure(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.Operation, w.OpStartedAt, w.DesiredState = workspace.OpStarting, now, workspace.DesiredRunning
@@ -156,8 +156,7 @@ func TestNoTimeIsPromisedForAVolumeInDoubt(t *testing.T) {
 	}
 }
 
-// TestOrphanJobsAreRemovedWithBackoff: the removal of a job that cannot be removed must not be tried at every
-// tick.
+// TestOrphanJobsAreRemovedWithBackoff: if a job cannot be removed, its removal must not be tried at every tick.
 func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 	for _, inError := range []bool{false, true} {
 		w, o := at(workspace.PhaseStandby)
@@ -174,8 +173,8 @@ func TestOrphanJobsAreRemovedWithBackoff(t *testing.T) {
 	}
 }
 
-// TestLostWhileInError: the loss of a volume is recorded even while its workspace is in ERROR, so that recovery does
-// not begin with an empty one (SPEC 12.2).
+// TestLostWhileInError: the loss of a volume is recorded even while its workspace is in ERROR, so that the recovery
+// does not begin with an empty volume (SPEC 12.2).
 func TestLostWhileInError(t *testing.T) {
 	w, o := at(workspace.PhaseStandby)
 	w.DesiredState = workspace.DesiredRunning
@@ -208,8 +207,8 @@ func TestDeletedOnlyWhenNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestUnexpectedVolume: an empty volume that appears under an archived workspace, created late by a former
-// leader, is not mistaken for its home.
+// TestUnexpectedVolume: a former leader created an empty volume late. When this volume appears under an archived
+// workspace, it is not mistaken for the workspace's home.
 func TestUnexpectedVolume(t *testing.T) {
 	archiving, o := at(workspace.PhaseStandby)
 	archiving.DesiredState, archiving.Operation, archiving.OpStartedAt = workspace.DesiredArchived, workspace.OpArchiving, now

@@ -410,7 +410,7 @@ func (h *harness) kept(older bool) bool {
 }
 
 // revert requests an older archive, as the owner does. The service offers no archive that is known to be damaged, and
-// accepts the request only for a workspace whose phase has a place in the order of the phases.
+// accepts the request only for a workspace whose phase is one of the ordered phases.
 func (h *harness) revert(key string) {
 	if a, there := h.archives[key]; !there || a.damaged || h.row.Operation != workspace.OpNone || h.deleted ||
 		h.row.Phase == workspace.PhaseError || h.row.ArchiveKey == "" || h.row.Reverting() {

@@ -187,7 +187,7 @@ func (p *planner) start() Action {
 		if p.was.Operation == workspace.OpStarting {
 			p.fail(k.Pending.Failure, k.Pending.Message)
 		}
-		// It never ran. The next attempt creates another one: the cause may be repaired by then, and this
+		// It never ran. The next attempt creates another container: the cause may be repaired by then, and this
 		// container would not notice.
 		return ActDeleteContainer
 	case k != nil && k.Disrupted && p.was.Operation == workspace.OpStarting && p.exited(k):

@@ -160,8 +160,8 @@ func disturbReality(t *rapid.T, h *harness) {
 	}
 }
 
-// recover handles an error as an administrator would: with a plain retry if the data is not in doubt, otherwise
-// with a choice, at times one that gives the volume up.
+// recover handles an error as an administrator would: with a plain retry if the data is not in doubt, otherwise with a
+// choice, which sometimes gives the volume up.
 func (h *harness) recover(t *rapid.T) {
 	r := &h.row
 	reason, inUse := r.NeedsRecovery(), r.InUseInConflict()

@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestStorageJobsWaitForAPlace: an operation with a storage job begins only when there is a place for the job. Other
-// operations do not wait.
+// TestStorageJobsWaitForAPlace: an operation that needs a storage job begins only when there is a place for the job.
+// Other operations do not wait.
 func TestStorageJobsWaitForAPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase   workspace.Phase

@@ -10,8 +10,8 @@ func (p *planner) recover() (Action, bool) {
 		return ActNothing, false
 	}
 	if r.Choice == workspace.RecoverRetry && p.was.Phase != workspace.PhaseError {
-		// The recovery requests another attempt to pull the image, which the next start makes, and decides
-		// nothing else.
+		// The recovery requests another attempt to pull the image, and decides nothing else. The next start makes that
+		// attempt.
 		if !p.was.Waiting.FailedPull() {
 			p.retryAsked() // the image has been pulled meanwhile
 		}

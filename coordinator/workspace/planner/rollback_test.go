@@ -261,8 +261,8 @@ func TestAVolumeIsKeptWithoutItsJobs(t *testing.T) {
 	}
 }
 
-// TestHalfRestoredVolumeIsRemoved if an archived workspace should stay archived and its archive was seen. No volume but
-// its own is removed.
+// TestHalfRestoredVolumeIsRemoved: a half-restored volume is removed if its archived workspace should stay archived and
+// the archive was seen. No volume other than the workspace's own is removed.
 func TestHalfRestoredVolumeIsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workspace.Workspace, *workspace.Observation)

@@ -106,8 +106,8 @@ func TestADeletionStepsDownFirst(t *testing.T) {
 	}
 }
 
-// TestAnIDIsOfOneVolume: a volume that is provisioned again gets an id of its own, so that an older row does
-// not mistake it for a volume that it has given up.
+// TestAnIDIsOfOneVolume: a volume that is provisioned again gets an id of its own, so that an older row does not
+// mistake the new volume for the one that was given up.
 func TestAnIDIsOfOneVolume(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume *workspace.Volume

@@ -24,8 +24,8 @@ func (p *planner) resume() {
 	}
 }
 
-// The bounds of the pause before the next attempt. Asking an unavailable store costs one small request and checking for
-// room on the disk costs nothing, so both are done more often.
+// The bounds of the pause before the next attempt. Asking an unavailable store costs only one small request, and
+// checking for room on the disk costs nothing. So both are done more often.
 const (
 	retryMin     = time.Second
 	retryMax     = 10 * time.Minute

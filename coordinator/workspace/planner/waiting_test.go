@@ -25,7 +25,7 @@ func waits(w workspace.Workspace) string {
 	return w.Waiting.Reason
 }
 
-// TestTheStoreIsAskedFirst: operations that need the object store do not begin before it answers as the
+// TestTheStoreIsAskedFirst: operations that need the object store do not begin before the store answers and is the
 // recorded one (SPEC 3).
 func TestTheStoreIsAskedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -295,8 +295,8 @@ func TestALockedArchiveWaits(t *testing.T) {
 	}
 }
 
-// TestAJobOfAnotherReleaseWaits: its output may mean something else, and must not make an archive look corrupted or
-// lost.
+// TestAJobOfAnotherReleaseWaits: the output of a job of another release may mean something else. It must not make an
+// archive look corrupted or lost.
 func TestAJobOfAnotherReleaseWaits(t *testing.T) {
 	for _, reason := range []workspace.ErrorReason{workspace.ReasonActionFailed, workspace.ReasonImagePullFailed} {
 		w, o := during(workspace.OpRestoring, workspace.DesiredRunning)

@@ -146,10 +146,10 @@ func situations(t *testing.T) (all []stuck) {
 	return all
 }
 
-// TestEveryStateHasAWayOut: from every obstacle to the desired state, each choice of an administrator leads there. The
-// workspace then has the chosen files, and a deletion that gives the files up removes it. A workspace that is RUNNING
-// in a conflict can keep its volume immediately, and make every choice after it was put to sleep. See [retry] and
-// [undelete] for ways out without a choice.
+// TestEveryStateHasAWayOut: whatever keeps a workspace from its desired state, each choice of an administrator leads to
+// that state. The workspace then has the chosen files, and a deletion that gives the files up removes it. A workspace
+// that is RUNNING in a conflict can keep its volume immediately, and make every choice after it was put to sleep. See
+// [retry] and [undelete] for ways out without a choice.
 func TestEveryStateHasAWayOut(t *testing.T) {
 	all := situations(t)
 	if len(all) < 300 {

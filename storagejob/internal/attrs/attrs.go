@@ -27,8 +27,8 @@ var (
 )
 
 // kept reports whether an extended attribute belongs to the user's data: user attributes, POSIX ACLs and file
-// capabilities. The others (SELinux labels, overlay bookkeeping) belong to the machine and would be wrong on another
-// one.
+// capabilities. The other attributes (SELinux labels, overlay bookkeeping) belong to the machine and would be wrong on
+// another machine.
 func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_") ||
 		name == "security.capability"

@@ -1,5 +1,5 @@
 // Package egress creates the packet filter rules that define what workspaces can reach (SPEC 8), in the network
-// namespace that it runs in: the engine host's. It needs CAP_NET_ADMIN and nothing else.
+// namespace in which it runs, that of the engine's host. It needs CAP_NET_ADMIN and nothing else.
 //
 // It owns one nftables table, whose name the caller gives, and must not touch any other. A packet that this table
 // accepts still passes Docker's own rules and the host's. A packet that this table refuses is refused. The package must

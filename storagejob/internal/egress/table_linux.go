@@ -20,7 +20,7 @@ import (
 )
 
 // The chains. Their priority is before the filters of Docker and the host, which are at 0: a packet that is refused
-// here never reaches those.
+// here never reaches their filters.
 const (
 	chainForward = "forward"
 	chainInput   = "input"
@@ -58,7 +58,7 @@ func tableOf(name string) *nftables.Table {
 }
 
 // apply replaces the table in one transaction: there is never a moment without rules, and manual changes to the table
-// are gone.
+// are lost.
 func apply(r contract.EgressRules, nameservers []netip.Addr) (contract.EgressResult, error) {
 	result, err := status(r, nameservers)
 	if err != nil {

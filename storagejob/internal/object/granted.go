@@ -37,8 +37,8 @@ func newGranted(next http.RoundTripper, g *contract.Grant, key string) (*granted
 	return t, nil
 }
 
-// operation names what a request does: its method, its object, and its parameters except those of signatures and of the
-// store's logs.
+// operation names what a request does: its method, its object, and its parameters, except the parameters of signatures
+// and of the store's logs.
 func operation(method string, at *url.URL) string {
 	query := at.Query()
 	for name := range query {

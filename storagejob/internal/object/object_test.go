@@ -474,8 +474,8 @@ func TestDownloadResumesWhereTheConnectionBroke(t *testing.T) {
 	}
 }
 
-// TestDownloadReplacesASilentConnection: not only a broken connection is replaced, but also one that is open and
-// silent.
+// TestDownloadReplacesASilentConnection: a download replaces not only a broken connection, but also one that is open
+// and silent.
 func TestDownloadReplacesASilentConnection(t *testing.T) {
 	a, l := openEmpty(t)
 	content := random(5 << 20)

@@ -22,7 +22,7 @@ type part struct {
 }
 
 // newPart returns an empty part of the given size. It uses the buffer, which may be nil, or creates a file in the
-// scratch folder and removes its name, so that its space is freed however the job ends.
+// scratch folder. It removes the file's name immediately, so that the space is freed however the job ends.
 func newPart(number int, limit int64, buffer []byte, scratch string) (*part, error) {
 	p := &part{number: number, limit: limit}
 	if p.limit <= contract.FirstPart {

@@ -1,9 +1,9 @@
 // Package pax writes and reads the headers of a tar stream in the PAX format.
 //
 // It owns the bytes between the contents of files: it writes what Go's tar writer would write, and reads what Go's tar
-// reader would read, but takes a fraction of the time for the headers of almost all files. It also knows the holes of
-// sparse files, which Go's tar package delivers as zeros and cannot write at all. It knows nothing about files and
-// folders.
+// reader would read, but takes a fraction of the time for the headers of almost all files. It also reads and writes the
+// holes of sparse files. Go's tar package delivers holes as zeros and cannot write them at all. The package knows
+// nothing about files and folders.
 package pax
 
 import (

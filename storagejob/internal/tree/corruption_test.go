@@ -17,8 +17,8 @@ import (
 	"github.com/codehub/gateway/storagejob/internal/pax/paxtest"
 )
 
-// TestEveryByteOfAStreamFlipped: no checksum protects the stream here. A stream that cannot be unpacked is refused
-// and leaves nothing behind; any other one unpacks to the same content as with other readers.
+// TestEveryByteOfAStreamFlipped: no checksum protects the stream here. A stream that cannot be unpacked is refused and
+// leaves nothing behind; any other stream unpacks to the same content as with other readers.
 func TestEveryByteOfAStreamFlipped(t *testing.T) {
 	archive, base := smallHome(t), inMemory(t)
 	g := newGuarded(t, base)

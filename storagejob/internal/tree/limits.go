@@ -52,8 +52,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // How often the free space is checked.
 const (
-	// roomStep is how many bytes are written between two checks. Each check requires roomStep free bytes beyond the
-	// reserve, plus what the writers have not written yet, so that the next writes fit.
+	// roomStep is how many bytes are written between two checks. So that the next writes fit, each check requires
+	// roomStep free bytes beyond the reserve, plus the bytes that the writers have not written yet.
 	roomStep = 1 << 20
 	// entryRoom is how many bytes an entry counts for besides its content. That is more than an inode and a name take,
 	// so that inodes are checked often enough.

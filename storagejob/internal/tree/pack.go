@@ -138,7 +138,7 @@ func (p *packer) folder(fd int, name string) error {
 }
 
 // entry packs one name of an open folder; full is its name in the archive. It counts and skips sockets, fifos and
-// devices: only the program that created one can use it.
+// devices: only the program that created such a file can use it.
 func (p *packer) entry(parent int, child, full string) error {
 	if err := p.ctx.Err(); err != nil {
 		return context.Cause(p.ctx)

@@ -79,7 +79,7 @@ type Counter struct {
 	Holes atomic.Int64
 	// Files counts entries of every kind except the root.
 	Files atomic.Int64
-	// Skipped counts what an archive cannot hold (sockets, fifos and devices) or, while unpacking, the extended
-	// attributes that the file system cannot hold.
+	// Skipped counts the sockets, fifos and devices that an archive cannot hold. While unpacking, it counts the
+	// extended attributes that the file system cannot hold.
 	Skipped atomic.Int64
 }

@@ -83,8 +83,8 @@ func (u *unpacker) entries(tr *pax.Reader) error {
 	return nil // the writers have the error
 }
 
-// entry creates one entry. Its folder becomes the innermost of the chain, so that entries of the same folder, which
-// follow one another, do not open it again. Types that Pack does not write, such as devices, are ErrCorrupt.
+// entry creates one entry. Its folder becomes the innermost of the chain. Entries of the same folder follow one
+// another, so they need not open it again. Types that Pack does not write, such as devices, are ErrCorrupt.
 func (u *unpacker) entry(tr *pax.Reader, h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // comments by other programs

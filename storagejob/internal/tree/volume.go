@@ -157,7 +157,7 @@ func (v *Volume) isFolder(name string) (bool, error) {
 var ErrOccupied = errors.New("the volume holds files, although it was made for this restore: they may be newer " +
 	"than the archive")
 
-// ErrUnfinished reports that a volume holds neither the files from before a restore nor those of the archive, but a
+// ErrUnfinished reports that a volume holds neither all files from before a restore nor all files of the archive, but a
 // part of each.
 var ErrUnfinished = errors.New("the volume is incomplete: a restore was interrupted while it replaced the files; " +
 	"restore the same archive again, which finishes it, before the volume is archived")
@@ -327,8 +327,7 @@ func (v *Volume) sync() error {
 	return nil
 }
 
-// rename renames an entry within the volume. It is the only kind of step whose progress the next run sees, and it is
-// atomic.
+// rename renames an entry within the volume. It is the only kind of step that the next run can see, and it is atomic.
 func (v *Volume) rename(from, to string) error {
 	if err := v.about("rename " + strings.TrimPrefix(from, v.staging+"/")); err != nil {
 		return err
