@@ -21,8 +21,8 @@ const heldLook = 50 * time.Millisecond
 // over another connection ([web.ReconnectWriter]). A reload does not end the process, which continues with another
 // configuration.
 //
-// The later steps wait until drain is done: only then do event streams end, and requests that are still held, and
-// quiesce begins.
+// The later steps wait until drain is done. Only then are event streams and the requests that are still held ended, and
+// only then does quiesce begin.
 type drain struct{ app *App }
 
 // Handle is called by Caddy when the configuration begins to stop.

@@ -207,8 +207,7 @@ func TestGatewayProxiesThroughCaddy(t *testing.T) {
 	}
 }
 
-// TestGatewayIdentityFromAPlaceholder: any authentication handler of Caddy can say who the user is, through a
-// placeholder.
+// TestGatewayIdentityFromAPlaceholder: any authentication handler of Caddy can name the user, through a placeholder.
 func TestGatewayIdentityFromAPlaceholder(t *testing.T) {
 	s := startGateway(t, map[string]any{"identity": "{http.request.header.X-Somebody}"})
 	s.Run(gatewaytest.One, gatewaytest.Echo(t))

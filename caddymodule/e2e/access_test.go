@@ -75,7 +75,7 @@ func containerGetsCleanHeaders(t *testing.T, owner *user, base string) {
 }
 
 // otherUserGetsNotFound checks that another user cannot tell the workspace at base from one that does not exist.
-// elsewhere is the address of the workspace that does not exist.
+// The address elsewhere belongs to the workspace that does not exist.
 func otherUserGetsNotFound(t *testing.T, other *user, a address, base, elsewhere, id string) {
 	t.Helper()
 	// On a workspace's own host only a navigation can sign in, so all other requests are anonymous there.

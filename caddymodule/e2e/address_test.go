@@ -285,7 +285,7 @@ func (s *takeover) run(t *testing.T) {
 func (s *takeover) hammer(t *testing.T) (stop func()) {
 	t.Helper()
 	const each = 3
-	// A held request ends after this time, so that a next one can be sent, which might not be held.
+	// A held request ends after this time. Then another request is sent, which might not be held.
 	const timeout = 2 * time.Second
 	var mu sync.Mutex
 	sent, answers := make(map[string]int), make(map[string]int)

@@ -169,8 +169,9 @@ func (e *ownEngine) end(how syscall.Signal) {
 	_ = e.cmd.Wait()
 }
 
-// endContainers ends the containers that the engine has left running. It is not left to the engine: while the engine
-// waits for its containers to end, it still accepts calls, and a workspace that is started then outlives the engine.
+// endContainers ends the containers that the engine has left running. The test does this itself, because while the
+// engine waits for its containers to end, it still accepts calls, and a workspace that is started then outlives the
+// engine.
 func (e *ownEngine) endContainers(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

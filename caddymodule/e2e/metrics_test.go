@@ -80,8 +80,8 @@ func scrapeAll(t testing.TB, processes []*installation) scrape {
 // isID matches the id of a workspace or a user.
 var isID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-`)
 
-// metricsTellLives checks the metrics of an installation's processes. Before that, as many workspaces as lives says
-// have gone through testLifecycle, one after the other: each ran, slept, woke, and was archived, restored and deleted.
+// metricsTellLives checks the metrics of an installation's processes. lives is how many workspaces have gone through
+// testLifecycle before, one after the other. Each of them ran, slept, woke, and was archived, restored and deleted.
 func metricsTellLives(t *testing.T, lives float64, processes ...*installation) {
 	t.Helper()
 	in := processes[0]

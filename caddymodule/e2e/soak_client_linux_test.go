@@ -44,8 +44,8 @@ func (s *soaking) visitor(name string, number uint64) (*visitor, error) {
 	return &visitor{s: s, name: name, random: rand.New(rand.NewPCG(s.seed, number)), http: client, diary: soak.NewDiary()}, nil
 }
 
-// passing are the statuses that the processes answer while a server is away or busy. All other error statuses are wrong
-// at any time.
+// passing are the statuses with which a process may answer while a server is away or busy. All other error statuses are
+// wrong at any time.
 var passing = []int{
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	http.StatusConflict, http.StatusTooManyRequests,

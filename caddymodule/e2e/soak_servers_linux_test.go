@@ -207,8 +207,8 @@ func storeVictim(t *testing.T) (*victim, *server.S3) {
 	}), &first
 }
 
-// engineVictim is a Docker engine for one test. Each time the engine ends, its containers either survive or end with
-// it, in turn.
+// engineVictim is a Docker engine for one test. When the engine ends, its containers survive one time, and end with it
+// the next time.
 func engineVictim(t *testing.T) (*victim, *ownEngine) {
 	t.Helper()
 	e := newOwnEngine(t, true)

@@ -59,8 +59,8 @@ func (d *Diary) Acknowledged() int {
 
 // Check compares the file with the lines, and the checksums of the other files, with what the workspace has
 // acknowledged. Every acknowledged line is there once, in the order of typing. A line that was typed but not
-// acknowledged may be there once, too. It may come later than its turn, but not before the lines that were typed before
-// its connection broke, because it may have been delayed in the connection. Nothing else is there.
+// acknowledged may be there once, too. It may stand after lines that were typed later, but not before lines that were
+// typed earlier, because it may have been delayed in a broken connection. Nothing else is there.
 func (d *Diary) Check(content string, sums map[string]string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Planned is a fault that is going to happen. After is how long after the beginning of the faults it begins.
+// Planned is a fault that is going to happen. After is the time from the beginning of all faults to the beginning of
+// this one.
 type Planned struct {
 	After  time.Duration
 	Server string

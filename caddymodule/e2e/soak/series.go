@@ -136,7 +136,8 @@ func Slope(points []plot.Point) float64 {
 	if len(points) < 3 {
 		return 0
 	}
-	// This many points make enough pairs, and are few enough to compute them quickly even for a run of hours.
+	// The pairs of this many points are enough for a good result, and can be computed quickly even after a run of
+	// hours.
 	const most = 400
 	step := (len(points) + most - 1) / most
 	var slopes []float64

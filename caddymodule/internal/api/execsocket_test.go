@@ -90,7 +90,7 @@ func (s *socket) next() (channel byte, text string, said v1.ExecSaid) {
 	return 0, "", said
 }
 
-// last reads all messages until the last one, which says how the command ended.
+// last reads all remaining messages. The last of them says how the command ended.
 func (s *socket) last() (printed string, taken int, end v1.ExecSaid) {
 	s.t.Helper()
 	for {
