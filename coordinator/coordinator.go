@@ -1,6 +1,7 @@
 // Package coordinator connects the parts of the product that do not know Caddy. These include the clients of
-// PostgreSQL, Redis, the object store and the container backend. Each process offers the gateway and the API a service
-// layer, sign-in, route table, activator, activity and live events. Further components run in the leader only (SPEC 5).
+// PostgreSQL, Redis, the object store and the container backend. In each process, it provides the gateway and the API
+// with a service layer, sign-in, a route table, an activator, activity and live events. Further components run in the
+// leader only (SPEC 5).
 //
 // It owns their lifetimes and hands them their settings. It must not contain rules:
 // each belongs to the package that it is about.
@@ -65,8 +66,8 @@ import (
 // startTimeout bounds one attempt to reach a server at the start.
 const startTimeout = 20 * time.Second
 
-// Coordinator is everything of the product that does not depend on Caddy. Its methods
-// are safe for concurrent use. [New] sets its exported fields, which never change.
+// Coordinator contains every part of the product that does not depend on Caddy. Its methods are safe for concurrent
+// use. [New] sets its exported fields, which never change.
 //
 // The components that every process runs start with [Coordinator.Start] and end with
 // [Coordinator.Stop]. Those of the leader run only during a term (SPEC 5).
@@ -75,7 +76,7 @@ type Coordinator struct {
 	Service *service.Service
 	// Auth checks users, sessions and tickets.
 	Auth *auth.Auth
-	// Usage knows how long workspaces were in each phase, and Audit who requested what.
+	// Usage knows how long workspaces were in each phase. Audit knows who requested what.
 	Usage *usage.Store
 	Audit *auditlog.Log
 	// Routes knows from memory where workspaces are and who owns them.
@@ -178,7 +179,7 @@ func (c *Coordinator) connect() (err error) {
 	if err != nil {
 		return fmt.Errorf("redis: %w; give a URL such as redis://host:6379/0", err)
 	}
-	// Otherwise a flush to a server that is silent takes longer than its own limit.
+	// Without this, a flush to a server that does not answer would take longer than the flush's own limit.
 	address.ContextTimeoutEnabled = true
 	c.redis = redis.NewClient(address)
 	if c.archives, err = archive.New(c.opts.Archive); err != nil {
@@ -323,8 +324,8 @@ func (c *Coordinator) leaderComponents(publisher *events.Publisher) []leaderComp
 }
 
 // Apply changes the settings that may change at run time. A term as the leader, open sockets and held requests
-// continue. It returns an error if the administrator's password changed and could not be written; the other
-// settings apply nevertheless. It does not validate the settings: see [Settings.Validate].
+// continue. It returns an error if the administrator's password has changed and cannot be written. The other settings
+// apply nevertheless. It does not validate the settings: see [Settings.Validate].
 func (c *Coordinator) Apply(ctx context.Context, s Settings) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -369,7 +370,7 @@ func (c *Coordinator) launch(w workspace.Workspace) (backend.StartSpec, error) {
 	return launch.Spec(*c.images.Load(), launch.Site(c.opts.Site), w)
 }
 
-// configuredImages are the references of all images that the present settings name.
+// configuredImages returns the references of all images that the present settings name.
 func (c *Coordinator) configuredImages() []string {
 	images := c.images.Load().References()
 	if c.opts.Kubernetes == nil {
@@ -378,9 +379,9 @@ func (c *Coordinator) configuredImages() []string {
 	return images
 }
 
-// AwaitDatabase returns when PostgreSQL answers, and logs that it waits. Servers often start together, in any order.
-// It also returns, without an error, when waiting does not help, for example after a wrong password:
-// [Coordinator.Start] reports that. Its only error is that of ctx.
+// AwaitDatabase waits until PostgreSQL answers, and logs that. It is useful because servers often start together, in
+// any order. It also returns, without an error, if waiting does not help, for example because the password is wrong:
+// [Coordinator.Start] then reports the problem. Its only error is that of ctx.
 func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
 	const pause = time.Second
 	waits := outage.New(c.log, zapcore.WarnLevel, "this process waits with its start until PostgreSQL can be reached",
@@ -400,10 +401,10 @@ func (c *Coordinator) AwaitDatabase(ctx context.Context) error {
 	}
 }
 
-// Start connects, migrates the schema and starts the components. It fails when PostgreSQL cannot be reached, because
-// nothing works without it; Redis, the object store and the container backend may become reachable later. If a
-// migration needs a lock that others hold, such as a backup, Start waits for it until ctx ends. A second call does
-// nothing, and a coordinator that was stopped does not start again.
+// Start connects, migrates the schema and starts the components. It fails if PostgreSQL cannot be reached, because
+// nothing works without it. Redis, the object store and the container backend may become reachable later. If a
+// migration needs a lock that somebody else holds, such as a backup, Start waits for the lock until ctx ends. A second
+// call does nothing, and a coordinator that was stopped does not start again.
 func (c *Coordinator) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -444,9 +445,8 @@ func (c *Coordinator) waiting(w postgres.LockWait) {
 	c.log.Warn("this process waits with its start until the schema can be migrated", zap.String(logkey.Message, w.String()))
 }
 
-// writeAdministrator creates the user [AdminUser] with the password of the current
-// settings, or changes the user's password, unless this process has done so already.
-// An empty password leaves the user unchanged. The caller holds c.mu.
+// writeAdministrator gives the user [AdminUser] the password of the current settings, unless this process has done so
+// already. It creates the user if necessary. An empty password leaves the user unchanged. The caller holds c.mu.
 func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	password := c.adminPassword
 	if password == "" || password == c.adminWritten {
@@ -467,8 +467,8 @@ func (c *Coordinator) writeAdministrator(ctx context.Context) error {
 	return nil
 }
 
-// redisLog logs at debug level what the Redis client prints for every failed dial: each component that needs
-// Redis logs the outage itself, once.
+// redisLog logs only at debug level what the Redis client prints for every failed dial, because each component that
+// needs Redis logs the outage itself, once.
 type redisLog struct{ log *zap.Logger }
 
 // Printf implements the logging interface of the Redis client.
@@ -477,8 +477,8 @@ func (l redisLog) Printf(_ context.Context, format string, v ...any) {
 }
 
 // Stop ends everything that Start began. It resigns as the leader, writes recorded activity, thaws dozing workspaces
-// if no other process supports dozing, and closes the connections. It returns when that is done, or with ctx's error
-// when it takes longer; the rest then continues in the background. A second call does nothing.
+// if no other process supports dozing, and closes the connections. It returns when that is done. If ctx ends earlier,
+// it returns ctx's error, and the rest continues in the background. A second call does nothing.
 func (c *Coordinator) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -529,8 +529,8 @@ func (c *Coordinator) close() {
 	c.Tracer.Close() // after all that has spans to send
 }
 
-// WaitReady returns nil once the route table is filled, so that requests can be routed,
-// or ctx's error if that ends first.
+// WaitReady waits until the route table is filled, so that requests can be routed, and then returns nil. If ctx ends
+// earlier, it returns the error of ctx.
 func (c *Coordinator) WaitReady(ctx context.Context) error {
 	select {
 	case <-c.Routes.Loaded():

@@ -22,8 +22,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// options name a real PostgreSQL and Redis. The object store and the engine do not
-// answer: a process must start without them.
+// options returns options that name a real PostgreSQL and Redis. The object store and the engine do not answer, because
+// a process must be able to start without them.
 func options(t *testing.T, database, node string) Options {
 	t.Helper()
 	return Options{
@@ -70,8 +70,8 @@ func stop(t *testing.T, c *Coordinator) {
 	}
 }
 
-// TestOneLeadsAndHandsOver: one of two processes leads. When it stops, the other one
-// leads and nothing of the first is left.
+// TestOneLeadsAndHandsOver: one of two processes leads. When it stops, the other one leads, and nothing of the first
+// process runs any more.
 func TestOneLeadsAndHandsOver(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	before := goleak.IgnoreCurrent()
@@ -94,8 +94,8 @@ func TestOneLeadsAndHandsOver(t *testing.T) {
 	}
 }
 
-// TestAProcessThatResignsServesOn: another process leads immediately, and the one that resigned still follows
-// the changes. It does not lead again, even when the other one ends.
+// TestAProcessThatResignsServesOn: when a process resigns, another one leads immediately. The process that resigned
+// still follows changes, and so keeps serving. It does not lead again, even when the other one ends.
 func TestAProcessThatResignsServesOn(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		database := devenv.PostgreSQL(t)
@@ -144,8 +144,8 @@ func TestProcessesShareTheShards(t *testing.T) {
 	wait.Until(t, "its components run for all", func() bool { return both[1].terms.count() == 4 })
 }
 
-// TestSettingsApplyAtOnce: a limit counts for the next request, and the
-// administrator has the new password when Apply returns.
+// TestSettingsApplyAtOnce: when Apply returns, a new limit counts for the next request, and the administrator has the
+// new password.
 func TestSettingsApplyAtOnce(t *testing.T) {
 	o := options(t, devenv.PostgreSQL(t), "node")
 	c := start(t, o)
@@ -186,7 +186,8 @@ func TestStartNeedsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestStartNamesAPooler: the error names the pooler that refuses or drops this process's release setting.
+// TestStartNamesAPooler: if a connection pooler refuses or drops the setting with this process's release, the error
+// says that it is a pooler.
 func TestStartNamesAPooler(t *testing.T) {
 	database := devenv.PostgreSQL(t)
 	for fault, says := range map[faulty.Fault]string{faulty.RefusesSetting: "a connection pooler refuses", faulty.DropsSetting: "a connection pooler has dropped"} {
@@ -214,7 +215,7 @@ func TestNoAddressIsRepeatedThatMayHoldAPassword(t *testing.T) {
 	}
 }
 
-// TestTogether: when one component returns, the others end, and its error is returned.
+// TestTogether: when one component returns, the others are ended, and together returns the first one's error.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
 	others := make(chan struct{})

@@ -11,8 +11,8 @@ import (
 )
 
 // queueJobs requests places for the storage jobs that the decisions begin, and decides again for those without
-// a place. It asks the backend each time how many jobs run, for all shards and processes, so that the number is
-// right under the next leader, too. It adds to the plans.
+// a place. Each time it asks the backend which jobs run, for all shards and processes, so that the number is also right
+// under the next leader. It adds to the plans.
 func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) {
 	var asking []schedule.JobRequest
 	at := l.clock.Now()
@@ -50,8 +50,8 @@ func (l *loop) queueJobs(ctx context.Context, ready []candidate, plans *[]plan) 
 	}
 }
 
-// keepsPlace reports whether the workspace keeps a place that it was given: on the way to its job, but not
-// after the job's end, nor while it waits for something else.
+// keepsPlace reports whether the workspace keeps a place that it was given. It keeps the place until its job begins. It
+// does not keep it after the job's end, nor while it waits for something else.
 func keepsPlace(c *candidate) bool {
 	next := c.decision.Next
 	underway := next.Operation == workspace.OpArchiving || next.Operation == workspace.OpRestoring
@@ -75,9 +75,8 @@ func (c *Controller) share() schedule.Share {
 	return s
 }
 
-// jobClasses is the priority of the storage jobs of an operation in progress. Jobs that people wait for come
-// first. The entry of OpNone is for an operation that is about to begin. A workspace whose operation has begun
-// cannot be opened.
+// jobClasses is the priority of the storage job of each operation. Jobs that people wait for come first. The entry of
+// OpNone is for an operation that is about to begin. A workspace whose operation has begun cannot be opened.
 var jobClasses = map[workspace.Operation]schedule.Class{
 	workspace.OpRestoring: schedule.Interactive,
 	workspace.OpArchiving: schedule.Normal,
@@ -98,14 +97,14 @@ func jobRequest(c *candidate) schedule.Request {
 	return schedule.Request{Owner: w.OwnerID, Class: class, Since: since}
 }
 
-// isAwaited reports whether a person waits for the current work on the workspace: it should run, or go back to
+// isAwaited reports whether a person waits for the current work on the workspace, because it should run or go back to
 // an older archive.
 func isAwaited(w workspace.Workspace) bool {
 	return !w.Deleted() && w.DesiredState == workspace.DesiredRunning || w.Reverting()
 }
 
-// actionClasses is the priority of actuator calls that no person waits for. All calls for an awaited workspace go
-// first, except freezing.
+// actionClasses is the priority of actuator calls. All calls for a workspace for which a person waits have the highest
+// priority instead, except freezing.
 var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActProvision:          schedule.Interactive, // of one that was just created, or is opened
 	planner.ActStart:              schedule.Interactive,
@@ -121,8 +120,9 @@ var actionClasses = map[planner.Action]schedule.Class{
 	planner.ActDeleteVolume:       schedule.Cleanup,
 }
 
-// maxRemovals is how many volumes are removed concurrently, beside the other calls. Docker's engine removes one
-// at a time in any case, and takes longer the more files there are. A cluster removes several concurrently.
+// maxRemovals is how many volumes are removed concurrently. These calls do not count against the limit of the other
+// calls. Docker's engine removes only one volume at a time in any case, and takes longer the more files it has. A
+// cluster removes several concurrently.
 const maxRemovals = 4
 
 // executor returns the executor of a call for the workspace, and the request with which the call waits there.

@@ -27,7 +27,7 @@ func (m *meter) enter() (leave func()) {
 	return func() { m.now.Add(-1) }
 }
 
-// held makes archive jobs wait until they may end, and counts them.
+// held makes archive jobs wait until its gate is closed, and counts them.
 type held struct {
 	archives meter
 	gate     chan struct{}
@@ -51,7 +51,7 @@ func (h *harness) holdJobs() *held {
 	return held
 }
 
-// places are the positions of the workspaces that wait for their storage jobs, in order.
+// places returns the positions in the queue of those workspaces that wait for their storage jobs, in ascending order.
 func (h *harness) places(ids []workspace.ID) (before []int) {
 	for _, id := range ids {
 		if w := h.row(id); w.Waiting != nil && w.Waiting.Reason == workspace.WaitJobQueue && w.Operation == workspace.OpNone {
@@ -84,7 +84,7 @@ func (h *harness) letGo(jobs *held, ids []workspace.ID) {
 
 // TestStorageJobsAreBounded: of many homes that expire at the same time, only a few are archived concurrently. The
 // others show their position in the queue, and one place is kept for people. A queued workspace can be opened
-// immediately, and one owner's many jobs do not go before another owner's.
+// immediately. An owner with many jobs does not hold up the job of another owner.
 func TestStorageJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -130,7 +130,8 @@ func TestStorageJobsAreBounded(t *testing.T) {
 	h.letGo(jobs, append(ids, other))
 }
 
-// TestAnotherLeaderCountsWhatRuns: jobs of the former leader hold their places, and waiting workspaces keep theirs.
+// TestAnotherLeaderCountsWhatRuns: under a new leader, the running jobs of the former one still count against the
+// limit, and the waiting workspaces keep their places in the queue.
 func TestAnotherLeaderCountsWhatRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -210,8 +211,8 @@ func TestProcessesShareTheLimit(t *testing.T) {
 	<-done
 }
 
-// TestAWakeUpDoesNotWaitForRemovals: volumes are removed one after the other, and meanwhile the calls that
-// people wait for get their turns.
+// TestAWakeUpDoesNotWaitForRemovals: while volumes are removed one after the other, calls that people wait for still
+// get their turns.
 func TestAWakeUpDoesNotWaitForRemovals(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -254,7 +255,8 @@ func TestAWakeUpDoesNotWaitForRemovals(t *testing.T) {
 	}
 }
 
-// TestWhatAPersonWaitsForGoesFirst: a wake-up takes the next turn although stops have waited longer.
+// TestWhatAPersonWaitsForGoesFirst: a start for which a person waits gets the next turn, although calls that stop
+// containers have waited longer.
 func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -293,8 +295,8 @@ func TestWhatAPersonWaitsForGoesFirst(t *testing.T) {
 	for _, id := range ids {
 		h.await(id, "its turn to stop", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStopping })
 	}
-	// A row shows its operation just before the call of that operation asks for a turn. A later decision is visible
-	// only after the calls of all earlier decisions have asked.
+	// A row shows an operation just before the operation's call begins to wait for its turn. So when a later decision
+	// is visible, the calls of all earlier decisions are waiting already.
 	for _, id := range []workspace.ID{opened, later} {
 		h.setDesired(id, workspace.DesiredRunning)
 		h.await(id, "its turn to start", func(w workspace.Workspace) bool { return w.Operation == workspace.OpStarting })

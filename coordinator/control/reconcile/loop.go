@@ -18,10 +18,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// observeTimeout bounds one observation, so that a hanging backend counts as one that does not answer.
+// observeTimeout bounds one observation, so that a backend that hangs counts as one that does not answer.
 const observeTimeout = 20 * time.Second
 
-// listAll is the number of workspaces from which on everything is listed at once, instead of each workspace separately.
+// listAll is the number of workspaces from which the loop lists everything at once, instead of each workspace
+// separately.
 const listAll = 100
 
 // scope is the set of workspaces of an observation.
@@ -117,7 +118,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.handle(ctx, r)
 			l.handleMore(ctx)
 		}
-		// A wake-up between these two lines is not lost: it signals, and the next iteration finds it.
+		// A wake-up between these two lines is not lost: it also makes the queue ready, and the next iteration finds
+		// it.
 		woken := l.woken.Swap(false)
 		batch := l.queue.Take()
 		now := time.Now()
@@ -133,7 +135,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.tickedAt = now
 			l.reconcile(ctx, transitional, nil)
 		}
-		// Workspaces with a running actuator or probe are observed when it has ended.
+		// A workspace with a running actuator or probe is observed only after that has ended.
 		ids = slices.DeleteFunc(ids, func(id workspace.ID) bool {
 			s := l.states[id]
 			if s == nil || !s.busy {
@@ -150,8 +152,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// takeEnded adds the workspaces whose actuator or probe has ended to those that were requested. A workspace in both
-// sets was requested while its actuator or probe ran, or later: see lookAgain.
+// takeEnded returns the workspaces in asked together with those whose actuator or probe has ended. A workspace in both
+// sets was requested while its actuator or probe ran, or after that: see lookAgain.
 func (l *loop) takeEnded(asked []workspace.ID) []workspace.ID {
 	ids := asked
 	for _, id := range l.ended {
@@ -165,8 +167,8 @@ func (l *loop) takeEnded(asked []workspace.ID) []workspace.ID {
 	return ids
 }
 
-// lookAgain observes once more the workspaces that were requested while a probe of them ran, because its answer
-// may be outdated.
+// lookAgain requests another observation of each workspace that was requested while a probe of it ran, because the
+// answer of that probe may be outdated.
 func (l *loop) lookAgain(ids []workspace.ID) {
 	for _, id := range ids {
 		s := l.states[id]
@@ -180,7 +182,7 @@ func (l *loop) lookAgain(ids []workspace.ID) {
 	}
 }
 
-// nextFull is when all candidates are observed next: at the idle interval, or sooner to confirm a loss.
+// nextFull returns when all candidates are observed next: after the idle interval, or sooner to confirm a loss.
 func (l *loop) nextFull() time.Time {
 	next := l.fullAt.Add(l.settings.Load().IdleInterval)
 	if at := l.breaker.ConfirmAt(); !at.IsZero() && at.Before(next) {
@@ -189,8 +191,8 @@ func (l *loop) nextFull() time.Time {
 	return next
 }
 
-// nextTick is when workspaces that are about to change are observed next. While nothing is active, there is no such
-// separate tick.
+// nextTick returns when the workspaces that are about to change are observed next. While nothing is active, there is no
+// such separate tick.
 func (l *loop) nextTick(now time.Time) time.Time {
 	s := l.settings.Load()
 	if now.Before(l.activeUntil) {
@@ -220,8 +222,7 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	defer l.metrics.Cycle(s.String(), time.Now())
 	snap, err := l.observe(ctx, s, ids)
 	if err != nil {
-		// The given workspaces are observed again at the next tick or sweep, and the object store is asked
-		// again.
+		// The next tick or sweep observes the given workspaces, and the object store is asked again then.
 		for _, s := range l.states {
 			s.answer = nil
 		}
@@ -254,8 +255,8 @@ func (l *loop) reconcile(ctx context.Context, s scope, ids []workspace.ID) {
 	l.apply(ctx, plans)
 }
 
-// observe reads the rows of a scope, and the backend's objects of these workspaces. An error means that the
-// rows could not be read; a failing sensor is unseen in the snapshot.
+// observe reads the rows of a scope, and the backend's objects of these workspaces. An error means that the rows could
+// not be read. If a sensor fails, the snapshot says that it is unseen.
 func (l *loop) observe(ctx context.Context, s scope, ids []workspace.ID) (snapshot, error) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, observeTimeout)

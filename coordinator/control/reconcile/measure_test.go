@@ -16,8 +16,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestHomesAreMeasured: this applies to homes of running workspaces and to homes used since the last measurement; a
-// large home is logged once.
+// TestHomesAreMeasured: the homes of running workspaces are measured, and those that were used since their last
+// measurement. A large home is logged once.
 func TestHomesAreMeasured(t *testing.T) {
 	h := newHarness(t)
 	core, log := observer.New(zapcore.WarnLevel)
@@ -100,7 +100,8 @@ func TestASaveKeepsAMeasurement(t *testing.T) {
 	}
 }
 
-// TestAFullDisk: a new workspace waits, and continues as soon as there is room, however long it has waited.
+// TestAFullDisk: while the disk is full, a new workspace waits. It continues as soon as there is room, however long it
+// has waited.
 func TestAFullDisk(t *testing.T) {
 	h := newHarness(t)
 	h.controller.SetFullDisk(&workspace.FullDisk{Percent: 96})

@@ -14,9 +14,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestARowFromBeforeItsArchivesIsNotProvisioned: according to the database the workspace was never created, but
-// the bucket has an archive of it (SPEC 12.9). The same row of another workspace, without an archive, is
-// provisioned.
+// TestARowFromBeforeItsArchivesIsNotProvisioned: the restored row says that the workspace has no home yet, but the
+// bucket has an archive of it (SPEC 12.9), so it gets no new volume. Another workspace with the same row but without an
+// archive gets one.
 func TestARowFromBeforeItsArchivesIsNotProvisioned(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -72,7 +72,8 @@ func TestAFreshWorkspaceNeedsNoObjectStore(t *testing.T) {
 	}
 }
 
-// TestAStoreThatHangsDoesNotBlindTheSweep: it still looks at volumes, and asks for one archive only.
+// TestAStoreThatHangsDoesNotBlindTheSweep: while the object store hangs, the sweep still looks at volumes, and asks
+// about only one archive.
 func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -111,8 +112,9 @@ func TestAStoreThatHangsDoesNotBlindTheSweep(t *testing.T) {
 	}
 }
 
-// TestAYoungerArchiveOfAVolumeThatIsGone: the row says STANDBY on a volume unchanged since K1, and is older
-// than K2 and the removal of the volume. Judging by the missing volume alone, K1 would look current.
+// TestAYoungerArchiveOfAVolumeThatIsGone: a restored row says that the workspace is in STANDBY, on a volume that is
+// unchanged since the archive K1. Later a newer archive K2 was made and the volume was removed, which the row does not
+// know. If only the missing volume counted, K1 would look like the current archive.
 func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -140,8 +142,8 @@ func TestAYoungerArchiveOfAVolumeThatIsGone(t *testing.T) {
 	}
 }
 
-// TestANewLeaderRemovesWhatARestoreHasLeft: the previous leader saved that the workspace is archived, and ended
-// before it removed the volume of an interrupted restore.
+// TestANewLeaderRemovesWhatARestoreHasLeft: the previous leader saved that the workspace is archived, but ended before
+// it removed the volume of an interrupted restore. The new leader removes the volume.
 func TestANewLeaderRemovesWhatARestoreHasLeft(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

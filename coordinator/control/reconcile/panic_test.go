@@ -64,8 +64,8 @@ func (h *harness) faulty() *observer.ObservedLogs {
 	return logs
 }
 
-// concernsAlone checks that the program fails for one workspace only, logs that once, and continues with another
-// workspace. Once the first one is mended, the controller continues with it, too.
+// concernsAlone checks that the program fails only for the workspace id, logs that once, and continues with other
+// workspaces. Once mend has removed the cause, the controller continues with id, too.
 func (h *harness) concernsAlone(id workspace.ID, logs *observer.ObservedLogs, other func(), mend func(), after workspace.Phase) {
 	h.t.Helper()
 	wait.Until(h.t, "the fault is noted", func() bool {
@@ -164,7 +164,7 @@ func TestAPanicOfAProbeConcernsItsWorkspaceAlone(t *testing.T) {
 	h.concernsAlone(id, logs, func() { h.settles(h.create(), workspace.PhaseRunning) }, func() { broken.Store(nil) }, workspace.PhaseRunning)
 }
 
-// A listing that panics counts as missing: nothing is concluded, for any workspace.
+// A listing that panics counts as one that is missing: the controller concludes nothing from it for any workspace.
 func TestAPanicOfASensorIsAnAnswerThatIsMissing(t *testing.T) {
 	h := newHarness(t)
 	b := &breaking{Backend: h.backend}

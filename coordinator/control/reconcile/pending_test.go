@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestABackendThatWaits: the wait of a backend is shown, does not make the operation fail, and ends by itself. If the
-// state of a volume is in doubt, its container keeps running.
+// TestABackendThatWaits: while a backend waits for something, the workspace shows that. The operation does not fail,
+// and continues when the wait is over. If the state of a volume is uncertain, the container on it keeps running.
 func TestABackendThatWaits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -68,8 +68,8 @@ func TestABackendThatWaits(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestAContainerThatIsReplacedAtOnce: a backend may check a container before its first use, and replace it. This is not
-// a failure, and no route leads to the old container.
+// TestAContainerThatIsReplacedAtOnce: a backend may check a container before its first use, and replace it. That does
+// not count as a failure, and no route leads to the old container.
 func TestAContainerThatIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -62,7 +62,7 @@ func (h crowded) places(want int) {
 	})
 }
 
-// rests waits until the workspace is in its desired state and does not doze.
+// rests waits until the workspace is in the phase p as desired, has no operation and does not doze.
 func (h crowded) rests(id workspace.ID, p workspace.Phase) {
 	h.t.Helper()
 	h.await(id, "its rest", func(w workspace.Workspace) bool {
@@ -138,7 +138,8 @@ func TestAnEngineRestartWithSeveralThatDoze(t *testing.T) {
 	}
 }
 
-// TestAnErrorThatEndsByItselfNeedsAPlace: a workspace that recovers from a transient error needs a place, too.
+// TestAnErrorThatEndsByItselfNeedsAPlace: a workspace that recovers from a transient error needs a place under the
+// limits, too. Without one it is put to sleep.
 func TestAnErrorThatEndsByItselfNeedsAPlace(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{true, false} {
@@ -166,8 +167,8 @@ func TestAnErrorThatEndsByItselfNeedsAPlace(t *testing.T) {
 	}
 }
 
-// TestAnOlderArchiveOfOneThatDozes is refused without a place, and otherwise keeps the place until the
-// workspace runs again.
+// TestAnOlderArchiveOfOneThatDozes: a request to go back to an older archive of a dozing workspace is refused if there
+// is no place for it. Otherwise the workspace keeps the place until it runs again.
 func TestAnOlderArchiveOfOneThatDozes(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 1)

@@ -44,8 +44,8 @@ func (r *pulls) pulled() map[string]int {
 	return maps.Clone(r.count)
 }
 
-// TestImagesArePulledAhead: the configured ones and those of the workspaces in STANDBY, once each, and no
-// other. A removed one is pulled again at the next look, and one that cannot be pulled does not block the
+// TestImagesArePulledAhead: the configured images and those of the workspaces in STANDBY are pulled, once each, and no
+// others. An image that is removed is pulled again at the next look. An image that cannot be pulled does not block the
 // others.
 func TestImagesArePulledAhead(t *testing.T) {
 	t.Parallel()
@@ -97,8 +97,8 @@ func TestImagesArePulledAhead(t *testing.T) {
 	}
 }
 
-// TestNothingIsPulledAhead while prepulling is off, while the disk is full, and on an engine that is not the
-// recorded one.
+// TestNothingIsPulledAhead: no image is pulled ahead while the setting is off, while the disk is full, and on an engine
+// that is not the recorded one.
 func TestNothingIsPulledAhead(t *testing.T) {
 	t.Parallel()
 	for name, hinder := range map[string]func(h *harness, s *reconcile.Settings) (undo func()){

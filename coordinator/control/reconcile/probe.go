@@ -15,8 +15,8 @@ import (
 const maxProbes = 16
 
 // addArchives adds the answer p of the object store to o, if it is about the present state of w. The answer must have
-// been fresh when the observation began. It may be older by now: a backend may take longer to list than an answer stays
-// fresh, and otherwise every answer would then be too old for any decision.
+// been fresh when the observation began. By now it may be older, because listing may take the backend longer than an
+// answer stays fresh. If such answers were not used, every answer would be too old for a decision.
 func addArchives(began time.Time, w workspace.Workspace, p *observation.Answer, o *workspace.Observation) {
 	if p == nil || !p.About(began, w) {
 		return
@@ -45,8 +45,8 @@ func (l *loop) startProbe(ctx context.Context, w workspace.Workspace, ask planne
 	})
 }
 
-// probeDone handles an answer. When the store has come back, the workspaces that wait for it need not wait for
-// their next attempt.
+// probeDone handles an answer. When the object store is back, the workspaces that wait for it are observed immediately,
+// and not only at their next attempt.
 func (l *loop) probeDone(p *observation.Answer, err error) {
 	l.of(p.Question.Row.ID).answer = p
 	if err != nil {

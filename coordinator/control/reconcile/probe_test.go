@@ -26,8 +26,8 @@ type recorded struct{ Identity }
 
 func (recorded) Bucket(context.Context) error { return nil }
 
-// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then the backend takes longer to list
-// than an answer stays fresh. The decision is made anyway, without asking the store forever.
+// TestASlowBackendDoesNotMakeAnswersTooOld: the object store has answered, and then listing takes the backend longer
+// than an answer stays fresh. The decision is made nevertheless. Otherwise the store would be asked forever.
 func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoop(New(Options{Log: testlog.New(t), Archives: present{}, Identity: recorded{}}), Term{})
@@ -49,7 +49,7 @@ func TestASlowBackendDoesNotMakeAnswersTooOld(t *testing.T) {
 		if s.busy {
 			t.Error("the store is asked again")
 		}
-		// An answer that was old when the observation began is not used for it.
+		// An answer that was too old when the observation began is not used.
 		s.answer = &answer
 		if _, decided := l.prepare(t.Context(), w, snapshot{began: time.Now()}, l.policy()); decided {
 			t.Error("an old answer is used")

@@ -45,7 +45,8 @@ func TestEveryLookAtARestoreMaySave(t *testing.T) {
 	}
 }
 
-// TestProgressOfAJob: it is saved soon, not at every look, and removed with the operation.
+// TestProgressOfAJob: the progress of a job is saved soon, but not at every look. It is removed when the operation
+// ends.
 func TestProgressOfAJob(t *testing.T) {
 	h := newHarness(t)
 	s := &saves{Store: h.store}

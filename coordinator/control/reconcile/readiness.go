@@ -8,8 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// addReadiness adds the results of the controller's own probe of w's container, which is probed from its start until
-// its application has answered. The answer counts for that container alone.
+// addReadiness adds the results of the controller's own probes of w's container. The controller probes the container
+// from its start until its application has answered. The answer counts only for this container.
 func (l *loop) addReadiness(ctx context.Context, w workspace.Workspace, s *state, o *workspace.Observation) {
 	if l.prober.Probe == nil || !o.Knows(workspace.SensorContainers) {
 		return
@@ -36,13 +36,13 @@ func (l *loop) addReadiness(ctx context.Context, w workspace.Workspace, s *state
 }
 
 // awaitsAnswer reports whether the first answer of the container's application matters. The answer ends a start, the
-// wait for a health check, the wait of a silent container, and the use of another port.
+// wait for a health check, the state in which the application does not answer, and the use of another port.
 func awaitsAnswer(w workspace.Workspace, c workspace.Container) bool {
 	return w.Phase != workspace.PhaseRunning || c.Health == workspace.HealthStarting || w.HomeCtx.Found.In(c) ||
 		w.Waiting != nil && w.Waiting.Reason == workspace.WaitNotAnswering
 }
 
-// answered reports whether the watch has found everything relevant, and the row contains it.
+// answered reports whether the watch has seen an answer, and the row shows the consequences already.
 func answered(watch *readiness.Watch, w workspace.Workspace, c workspace.Container) bool {
 	return !awaitsAnswer(w, c) && watch.Found().Answered
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// applications are the programs that answer at the containers' endpoints and listen in the containers.
+// applications simulates the programs in the containers: which endpoints answer, and which ports listen.
 type applications struct {
 	*memory.Backend
 	mu     sync.Mutex
@@ -58,7 +58,8 @@ func (h *harness) probing(health workspace.Health, starts *atomic.Int32) *applic
 	return a
 }
 
-// TestTheFirstAnswerEndsAStart long before the engine asks the image's health check for the first time.
+// TestTheFirstAnswerEndsAStart: the application's first answer ends a start, long before the engine runs the image's
+// health check for the first time.
 func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -87,8 +88,8 @@ func TestTheFirstAnswerEndsAStart(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestAPortThatIsFoundIsUsed: the container in which it was found uses it, and so does the next container from its
-// start, until the configured port answers.
+// TestAPortThatIsFoundIsUsed: if another port than the configured one is found, it is used for that container, and for
+// the next container from its start on, until the configured port answers.
 func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -124,8 +125,8 @@ func TestAPortThatIsFoundIsUsed(t *testing.T) {
 	h.reach(id, workspace.DesiredStandby, workspace.PhaseStandby)
 }
 
-// TestWhatListensIsTold: the row of an unanswering workspace shows the listening programs, under every leader,
-// until it answers.
+// TestWhatListensIsTold: while a workspace does not answer, its row shows the ports that listen in it, under every
+// leader.
 func TestWhatListensIsTold(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestResultsOfRestoresAreLost: a lost result makes another job necessary, but does not count as a failure. If every
-// result is lost, the restore ends in an error that explains it, and a recovery starts again.
+// TestResultsOfRestoresAreLost: if the result of a restore job is lost, another job runs, and no failure is counted. If
+// every result is lost, the restore ends with an error that says so, and a recovery tries again.
 func TestResultsOfRestoresAreLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestNothingIsKeptOfEndedWorkspaces: the controller keeps nothing about deleted workspaces, and nothing about the
-// operations of archived ones, which are rarely observed.
+// TestNothingIsKeptOfEndedWorkspaces: the controller keeps nothing in memory about deleted workspaces. It also keeps
+// nothing about the operations of archived workspaces, because these are rarely observed.
 func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -53,7 +53,7 @@ func TestNothingIsKeptOfEndedWorkspaces(t *testing.T) {
 	loops := h.controller.Loops()
 	h.resign()
 	for _, l := range loops {
-		// The engine keeps the remaining workspace, and the queue the next ones to observe.
+		// The test's engine may keep the remaining workspace, and the queue may keep workspaces to observe next.
 		kept := slices.DeleteFunc(retainedIn(l), func(path string) bool { return strings.Contains(path, ".Engine.") || strings.Contains(path, ".queue.") })
 		if len(kept) > 0 {
 			t.Errorf("kept: %q", kept)

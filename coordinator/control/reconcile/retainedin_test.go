@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// retainedIn returns the paths to all non-empty maps by workspace in v and everything that it points to. Nothing may
-// change them meanwhile. It does not follow atomic pointers, channels or functions.
+// retainedIn finds all non-empty maps whose keys are workspaces, in v and everything to which v points. It returns
+// their paths. Nothing may change these maps meanwhile. It does not follow atomic pointers, channels or functions.
 func retainedIn(v any) []string {
 	w := retainedWalk{seen: make(map[uintptr]bool)}
 	w.value(reflect.TypeOf(v).String(), reflect.ValueOf(v))

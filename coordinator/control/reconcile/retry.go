@@ -12,9 +12,9 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// backoff is the pause after a number of consecutive failures: 1 s, 2 s, 4 s … 30 s, ±50 % (SPEC 1, contract
-// 10). It is a function of error_count, which is in the row, so a new leader continues where the former one
-// was. A library's backoff keeps its own count in memory and could not.
+// backoff returns the pause after a number of consecutive failures: 1 s, 2 s, 4 s … 30 s, ±50 % (SPEC 1, contract 10).
+// It depends only on that number, which is error_count in the row, so a new leader continues where the former one
+// stopped. A library's backoff could not do that, because it counts in memory.
 func backoff(failures int) time.Duration {
 	d := 30 * time.Second
 	if failures >= 1 && failures <= 5 {
@@ -23,10 +23,10 @@ func backoff(failures int) time.Duration {
 	return jitter(d)
 }
 
-// jitter spreads a pause, so that workspaces that wait for the same resource do not all try at the same time.
+// jitter varies a pause by chance, so that workspaces that wait for the same resource do not all try at the same time.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// pulls are the operations that may wait for an image: the workspace's image, or that of the jobs.
+// pulls are the operations that may wait for an image: for the workspace's image, or for the image of storage jobs.
 var pulls = map[workspace.Operation]bool{
 	workspace.OpStarting: true, workspace.OpRestoring: true, workspace.OpArchiving: true,
 }
@@ -60,7 +60,7 @@ func (l *loop) addPull(w workspace.Workspace, s *state, o *workspace.Observation
 	}
 }
 
-// causeOf returns why another attempt to pull an image may succeed; empty if it cannot.
+// causeOf returns why another attempt to pull an image may succeed. It returns "" if none can.
 func causeOf(err error) string {
 	var pending *workspace.PendingError
 	switch {
@@ -74,7 +74,7 @@ func causeOf(err error) string {
 	return ""
 }
 
-// addOutdated records that the container of w waits to run and would be created differently now, such as from
+// addOutdated records in o that the container of w waits to run, but would now be created differently, for example from
 // another image.
 func (l *loop) addOutdated(ctx context.Context, w workspace.Workspace, o *workspace.Observation) {
 	if l.outdated == nil || o.Container == nil || o.Container.Pending == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// MaxPulls bounds the images that are pulled at the same time. More would share the same
-	// connection, and all would become ready later.
+	// MaxPulls bounds the images that are pulled at the same time. More pulls would share the same network connection,
+	// and all images would become ready later.
 	MaxPulls = 2
 	// activeFor is longer than the start of most workspaces.
 	activeFor = 30 * time.Second
@@ -21,9 +21,8 @@ const (
 
 // Settings can change while the controller runs.
 type Settings struct {
-	// IdleInterval and ActiveInterval are the times between two observations of all
-	// candidates. ActiveInterval applies while an operation is in progress and for
-	// activeFor after a wake-up (SPEC 5).
+	// IdleInterval is the time between two observations of all candidates. While an operation is in progress, and for
+	// activeFor after a wake-up, those that are about to change are also observed at every ActiveInterval (SPEC 5).
 	IdleInterval, ActiveInterval time.Duration
 	// SweepInterval is the time in which all workspaces that ticks leave out are observed once. Ticks leave out the
 	// workspaces in STANDBY, and deleted ones of which an archive is left.
@@ -32,10 +31,10 @@ type Settings struct {
 	// process. Storage jobs run in the backend and do not count.
 	MaxConcurrent int
 	// MaxJobs bounds the storage jobs that run at the same time, in the installation (SPEC 7).
-	// With more than one, one place is kept for what a person waits for.
+	// If there is more than one place, one is reserved for jobs that people wait for.
 	MaxJobs int
-	// PrepullInterval is the time between two looks for images that workspaces start from and the
-	// engine does not have; 0 is never, for tests.
+	// PrepullInterval is the time between two looks for images from which workspaces start and which the engine lacks.
+	// 0 means never, and is for tests.
 	PrepullInterval time.Duration
 	// Timeouts limit how long each operation may go without progress; MaxRetry limits an
 	// operation's failures (SPEC 3).
@@ -44,8 +43,8 @@ type Settings struct {
 	// WaitLimit is how long a workspace without an intact volume waits for an object
 	// store that refuses, before it ends in ERROR.
 	WaitLimit time.Duration
-	// KeepDeleted is how long the only copy of a deleted workspace's files is kept: as long as
-	// the garbage collection keeps its archives.
+	// KeepDeleted is how long the only copy of a deleted workspace's files is kept. It is as long as the garbage
+	// collector keeps the workspace's archives.
 	KeepDeleted time.Duration
 	// MaxLossShare is the circuit breaker for DataLost. When one look shows more than this share
 	// of at least four workspaces as lost, the look is not believed.
@@ -53,7 +52,7 @@ type Settings struct {
 	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
 	// from which the size of a home that is in use is out of date.
 	MeasureInterval, MeasureAge time.Duration
-	// HomeWarn is the size of a home, in bytes, from which on the home is logged; 0 is never.
+	// HomeWarn is the size, in bytes, from which a home is logged; 0 means never.
 	HomeWarn int64
 }
 
@@ -77,7 +76,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// pulls are the limits of the pulls. A pull that gets no further for as long as a start may take has failed.
+// pulls are the limits of the pulls. A pull fails if it makes no progress for as long as a start may take.
 func (s *Settings) pulls() pull.Limits {
 	return pull.Limits{Max: MaxPulls, Stall: s.Timeouts[workspace.OpStarting]}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// TestShardsRunBesideEachOther: one loop per led shard drives the workspaces of that shard, under its own term,
-// and no others.
+// TestShardsRunBesideEachOther: each shard that the process leads has a loop, which drives only the workspaces of its
+// shard, under a term of its own.
 func TestShardsRunBesideEachOther(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -95,8 +95,8 @@ func (c *countedStore) SweepPage(ctx context.Context, shard, shards int, after w
 	return c.Store.SweepPage(ctx, shard, shards, after, limit)
 }
 
-// TestActiveTicksReadOnlyWhatChanges: running workspaces are read at the idle interval, and a tick without rows
-// does not call the backend.
+// TestActiveTicksReadOnlyWhatChanges: workspaces that just run are read only at the idle interval. A tick that finds no
+// rows does not call the backend.
 func TestActiveTicksReadOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

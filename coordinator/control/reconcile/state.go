@@ -10,8 +10,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// state is a loop's knowledge of one workspace besides its row. It is lost with the term. Only the pace, and whether
-// the row is trusted, may depend on it.
+// state is a loop's knowledge of one workspace besides its row. It is lost with the term. Only two things may depend on
+// it: the pace, and whether the row is trusted.
 type state struct {
 	busy      bool                 // an actuator or a probe of it runs
 	again     bool                 // it was requested meanwhile
@@ -35,8 +35,8 @@ type failure struct {
 	began     time.Time
 }
 
-// retry is when the next attempt for a workspace is due. It applies only to the request at that time: a
-// different request does not wait.
+// retry is when the next attempt for a workspace is due. It applies only to the request that existed when the pause
+// began: a different request does not wait.
 type retry struct {
 	at        time.Time
 	desired   workspace.DesiredState
@@ -84,7 +84,7 @@ func (l *loop) tidy(rows []workspace.Workspace) {
 	}
 }
 
-// actionError returns the actuator error that counts for the operation of w, and forgets an error of another
+// actionError returns the error of an actuator that counts against the operation of w. It forgets an error of another
 // operation.
 func (s *state) actionError(w workspace.Workspace) error {
 	if f := s.failed; f != nil && f.operation == w.Operation && f.began.Equal(w.OpStartedAt) {
@@ -94,8 +94,8 @@ func (s *state) actionError(w workspace.Workspace) error {
 	return nil
 }
 
-// endOperation forgets the operation, which ended with that row. A workspace without an operation may not be observed
-// again for a long time.
+// endOperation forgets the operation, which ended with that row. It must be forgotten now, because a workspace without
+// an operation may not be observed again for a long time.
 func (s *state) endOperation(next workspace.Workspace) {
 	s.trail.End(next)
 	s.dropImage()
@@ -143,7 +143,7 @@ func recoveryID(w workspace.Workspace) string {
 	return w.Recovery.ID
 }
 
-// due returns the workspaces whose next attempt is due, and forgets the times.
+// due returns the workspaces whose next attempt is due, and forgets the times of these attempts.
 func (l *loop) due(now time.Time) []workspace.ID {
 	var ids []workspace.ID
 	for id, s := range l.states {

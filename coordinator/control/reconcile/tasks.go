@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// cleanupFailures is the number of failures whose backoff applies after a failed clean-up or probe. Failures of
-// clean-ups and probes are not counted in the row.
+// cleanupFailures is the number of failures from which the pause after a failed clean-up or probe is computed. Failures
+// of clean-ups and probes are not counted in the row.
 const cleanupFailures = 3
 
 // task is one call of an actuator.
@@ -52,7 +52,8 @@ func (l *loop) enqueue(ctx context.Context, d planner.Decision) {
 	})
 }
 
-// send passes a result to the loop, or drops it at the end of the term: the next leader observes the effect.
+// send passes a result to the loop. At the end of the term it drops the result, because the next leader observes the
+// effect.
 func (l *loop) send(ctx context.Context, r result) {
 	select {
 	case l.results <- r:
@@ -88,7 +89,7 @@ func (l *loop) took(ctx context.Context, r result) {
 	}
 }
 
-// handleMore handles the results that are already waiting: one observation serves them all.
+// handleMore handles the results that are already waiting, so that one observation serves them all.
 func (l *loop) handleMore(ctx context.Context) {
 	for {
 		select {
@@ -100,8 +101,8 @@ func (l *loop) handleMore(ctx context.Context) {
 	}
 }
 
-// taskFailed records an actuator's error for the next observation, which counts it against its operation. A
-// failed clean-up belongs to no operation and is only retried later; a missing image is pulled first.
+// taskFailed records an actuator's error, so that the next observation counts it against the operation. A failed
+// clean-up belongs to no operation, and is only retried later. If an image is missing, it is pulled first.
 func (l *loop) taskFailed(t task, err error) {
 	var missing *backend.MissingImageError
 	id := t.Row.ID

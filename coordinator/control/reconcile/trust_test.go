@@ -24,8 +24,8 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// TestAnotherEngineIsNotBelieved: nothing is concluded from another engine's answers, and nothing is done to
-// it. Running workspaces stay as they are (SPEC 2).
+// TestAnotherEngineIsNotBelieved: if another engine answers, the controller concludes nothing from its answers, and
+// changes nothing on it. Running workspaces stay as they are (SPEC 2).
 func TestAnotherEngineIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -67,8 +67,8 @@ func TestAnotherEngineIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestAnotherBucketIsNotBelieved: an archive that is missing in another bucket is not lost, and no volume is
-// removed because of one that is there.
+// TestAnotherBucketIsNotBelieved: if another bucket answers, an archive that is missing there does not count as lost,
+// and no volume is removed because an archive is there.
 func TestAnotherBucketIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -138,8 +138,8 @@ func TestLapsedLeaseDeletesNothing(t *testing.T) {
 	h.settles(id, workspace.PhaseStandby)
 }
 
-// TestALeaseThatLapsesInsideAnActuator: the rest of the action is skipped and does not count as a failure (SPEC
-// 12.11).
+// TestALeaseThatLapsesInsideAnActuator: if the lease lapses during an action, the rest of the action is skipped, and no
+// failure is counted (SPEC 12.11).
 func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -161,8 +161,8 @@ func TestALeaseThatLapsesInsideAnActuator(t *testing.T) {
 	h.settles(id, workspace.PhaseRunning)
 }
 
-// TestImplausibleLossIsNotBelieved: when one look shows most workspaces as lost, all keep their phase and one error is
-// logged. The loss of a single workspace is believed.
+// TestImplausibleLossIsNotBelieved: if one look shows most workspaces as lost, all of them keep their phases, and one
+// error is logged. The loss of a single workspace is believed.
 func TestImplausibleLossIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -231,7 +231,7 @@ func (b *blurred) Volumes(ctx context.Context, ids ...workspace.ID) (map[workspa
 
 var _ reconcile.Backend = (*blurred)(nil)
 
-// TestOneBrokenContainerFreezesOneWorkspace: the workspace whose container cannot be inspected stays as it is, and the
+// TestOneBrokenContainerFreezesOneWorkspace: if a container cannot be inspected, its workspace stays as it is, and the
 // others continue.
 func TestOneBrokenContainerFreezesOneWorkspace(t *testing.T) {
 	t.Parallel()
@@ -313,8 +313,8 @@ func TestAnOlderDatabaseDoesNotRestoreOverNewerFiles(t *testing.T) {
 	}
 }
 
-// TestAYoungerArchiveIsNotIgnored: the row is older than the archive, whose volume is gone. A wake-up does not
-// restore the older archive.
+// TestAYoungerArchiveIsNotIgnored: the volume is gone, and the bucket has an archive that is younger than the row. A
+// wake-up must not restore the older archive that the row names.
 func TestAYoungerArchiveIsNotIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

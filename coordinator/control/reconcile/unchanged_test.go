@@ -17,7 +17,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// homes is a backend whose jobs report the state of the volume, as real ones do.
+// homes is a backend whose jobs report the state of the volume, as real jobs do.
 type homes struct {
 	reconcile.Backend
 	h *harness
@@ -27,7 +27,7 @@ type homes struct {
 	results map[string]workspace.Job
 }
 
-// work is the work of a job: a home that is still in the state given to the job needs no archive.
+// work does the work of a job. If the home is still in the state that the job was given, it makes no archive.
 func (b *homes) work(ctx context.Context, spec backend.JobSpec) (int64, error) {
 	given, key := "", ""
 	for _, v := range spec.Env {
@@ -128,7 +128,7 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 	}
 	fence := h.fence
 	for range 2 {
-		// The restore's result is newer than that of the scrub, which began before.
+		// The restore's result is newer than the scrub's, because the scrub began before it.
 		if _, err := h.store.Checked(t.Context(), fence, store.Archive{WorkspaceID: id, Key: second.ArchiveKey}, store.Check{Damage: "torn", Took: -time.Hour}); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,8 @@ func TestAHomeInWhichNothingChangedIsNotArchivedAgain(t *testing.T) {
 		t.Errorf("a damaged archive is still the current one: %s, %q", third.ArchiveKey, third.ArchiveDamage)
 	}
 
-	// Back to the first one: the running workspace is archived first, unless nothing has changed.
+	// The user goes back to the first archive. The running workspace is archived before that, unless nothing has
+	// changed.
 	home.write()
 	v := store.Viewer{UserID: h.owner.UserID, Through: "test"}
 	if _, outcome, err := h.store.Revert(t.Context(), v, id, workspace.Revert{ID: "r", Key: first.ArchiveKey, At: time.Now()}, store.Limits{}); outcome != store.Changed || err != nil {

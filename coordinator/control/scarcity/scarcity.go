@@ -1,8 +1,8 @@
-// Package scarcity frees memory when it runs short (SPEC 5). Dozing workspaces keep their memory: the longest
-// dozing ones are put to sleep.
+// Package scarcity frees memory when it runs short (SPEC 5). Dozing workspaces keep their memory, so it puts those to
+// sleep that have dozed longest.
 //
-// It defines when memory is short, and how many workspaces may be put to sleep concurrently because of that. It must
-// not write desired states itself or act on workspaces: it calls the service layer, and the controller does the rest.
+// It defines when memory is short, and how many workspaces it may put to sleep at the same time. It must not write
+// desired states itself or act on workspaces: it calls the service layer, and the controller does the rest.
 package scarcity
 
 import (
@@ -31,19 +31,19 @@ const DefaultAt = 0.9
 const (
 	// interval is the time between two looks at the memory. The share of stalled time covers the same period.
 	interval = 10 * time.Second
-	// stalledAt is the share of time spent waiting for memory from which memory counts as short, regardless of how much
-	// is in use.
+	// stalledAt is the share of time in which programs waited for memory. From this share on, memory counts as short
+	// even if less of it is in use than [Settings].At.
 	stalledAt = 0.1
-	// margin is how far below a mark the memory must fall to stop being short, so that it is not short again
-	// immediately.
+	// margin is how far a value must fall below its mark before memory no longer counts as short, so that it is not
+	// short again immediately.
 	margin = 0.05
-	// atOnce is how many workspaces are on their way to STANDBY concurrently because memory is short.
+	// atOnce is how many workspaces may be on their way to STANDBY at the same time because memory is short.
 	atOnce = 4
 )
 
 // Settings can change at run time.
 type Settings struct {
-	// At is the share of used memory from which it is short. 0 means never, even while programs wait for
+	// At is the share of used memory from which memory counts as short. 0 means never, even while programs wait for
 	// memory.
 	At float64
 }
@@ -67,14 +67,15 @@ func whole(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
 // Store is what the runner needs of PostgreSQL. *store.Store implements it.
 type Store interface {
-	// LongestDozing returns dozing workspaces, the longest first: at most limit, less the number of those on
-	// their way to STANDBY.
+	// LongestDozing returns dozing workspaces, beginning with those that have dozed longest. It returns at most limit,
+	// minus the number of workspaces that are on their way to STANDBY.
 	LongestDozing(ctx context.Context, limit int) ([]workspace.ID, error)
 }
 
 // Sleeper is the service layer. *service.Service implements it.
 type Sleeper interface {
-	// SleepForMemory puts a workspace to sleep, unless it no longer dozes, and reports whether it did.
+	// SleepForMemory puts a workspace to sleep unless it no longer dozes. It reports whether it has put the workspace
+	// to sleep.
 	SleepForMemory(ctx context.Context, id workspace.ID, why string) (bool, error)
 }
 
@@ -117,7 +118,7 @@ func (r *Runner) Set(s Settings) {
 	}
 }
 
-// Run looks at the memory at every interval, and puts workspaces to sleep while it is short, until ctx ends. It
+// Run looks at the memory at every interval until ctx ends, and puts workspaces to sleep while memory is short. It
 // returns nil. It forgets the findings of an earlier term. Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context) error {
 	r.short = false
@@ -131,8 +132,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// look puts some workspaces to sleep if memory is short. While no workspace dozes, or the maximum is already on the way
-// to STANDBY, it does not read the memory, and the previous finding stays. After an error it changes nothing.
+// look puts some workspaces to sleep if memory is short. If no workspace dozes, or as many as allowed are on their way
+// to STANDBY already, it does not read the memory, and the previous finding stays. After an error it changes nothing.
 func (r *Runner) look(ctx context.Context) error {
 	s := *r.settings.Load()
 	if s.At == 0 {
@@ -168,9 +169,9 @@ func (r *Runner) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// short reports whether memory counts as short: it is past a mark, or it was and has not fallen far enough below both.
-// A program that waits for memory while most of it is free has reached its own limit; putting another workspace to
-// sleep would not help it.
+// short reports whether memory counts as short: either it has reached one of the two marks, or it was short before and
+// has not fallen far enough below both. If programs wait for memory while most of it is free, they have reached limits
+// of their own, and putting another workspace to sleep would not help them. So that does not count.
 func (s Settings) short(m backend.Memory, was bool) bool {
 	used, stalled := s.At, stalledAt
 	if was {

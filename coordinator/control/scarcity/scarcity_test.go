@@ -23,7 +23,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// harness is a runner over a real database and an engine whose memory the test sets.
+// harness is a runner with a real database, and with an engine whose memory the test sets.
 type harness struct {
 	t       *testing.T
 	store   *store.Store
@@ -85,7 +85,7 @@ func (h *harness) dozes(minutes int) workspace.ID {
 	return w.ID
 }
 
-// slept makes the engine free the memory of the workspaces that were put to sleep.
+// slept completes the sleep of the workspaces that were put to sleep: they are in STANDBY afterwards.
 func (h *harness) slept() {
 	storetest.Exec(h.t, h.store, `UPDATE workspaces SET phase = 'STANDBY' WHERE desired_state = 'STANDBY'`)
 }
@@ -101,7 +101,7 @@ func (h *harness) awake(all []workspace.ID) (awake []workspace.ID) {
 	return awake
 }
 
-// look looks once, and fails the test unless exactly the last want of all still doze.
+// look looks once. It fails the test unless exactly the last workspaces of all still doze; want is their number.
 func (h *harness) look(all []workspace.ID, want int) {
 	h.t.Helper()
 	if err := h.runner.Look(h.t.Context()); err != nil {

@@ -1,10 +1,10 @@
 // Package scrub reads archives back, slowly and one after the other, to find damaged or missing ones before they are
 // needed (SPEC 7).
 //
-// It owns the order, the daily amount, and the definition of damage: a fault that two reads of the recorded bucket,
-// some minutes apart, both show. It must write only its results, to the table of archives and to the workspace whose
-// data the archive is. Other packages own the consequences. Progress and suspicions are in the database, so that the
-// next leader continues where this one stopped.
+// It owns the order, the daily amount, and the definition of damage: a fault that two reads of the recorded bucket
+// show, some minutes apart. It must write nothing but its results. They belong to the table of archives and, if the
+// archive is a workspace's current data, to the workspace's row. Other packages own the consequences. Progress and
+// suspicions are in the database, so that the next leader continues where this one stopped.
 package scrub
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// MaxSpeed is how many bytes are read per second at most: others use the network, too.
+// MaxSpeed is how many bytes are read per second at most, because others use the network, too.
 const MaxSpeed = 32 << 20
 
 // DefaultBytesPerDay is the default of [Settings].BytesPerDay.
@@ -54,26 +54,28 @@ func (s Settings) Validate() error {
 const (
 	// interval is the time between two rounds.
 	interval = time.Minute
-	// confirmAfter is the time after which an apparently damaged archive is read again. Damage in transit, or a
-	// store under repair, looks the same for a moment.
+	// confirmAfter is the time after which an apparently damaged archive is read again. If the data was damaged in
+	// transit, or the store is being repaired, the archive looks damaged only for a moment.
 	confirmAfter = 5 * time.Minute
 	// minAge is the least time between two reads of an archive.
 	minAge = 7 * 24 * time.Hour
-	// healthAge is how old the numbers of [Runner.Health] may become, because computing them reads every workspace.
+	// healthAge is how old the numbers of [Runner.Health] may become. They are not computed more often, because that
+	// reads every workspace.
 	healthAge = 5 * time.Minute
 )
 
 // Store is the database as the scrub uses it. *store.Store implements it.
 type Store interface {
-	// NextArchive returns the next archive to read: one that has been suspected for that long, or else the one that
-	// was read longest ago, at least age ago.
+	// NextArchive returns the next archive to read. That is an archive that has been suspected for at least the time
+	// suspected. If there is none, it is the archive that was read longest ago, provided that this was at least age
+	// ago.
 	NextArchive(ctx context.Context, suspected, age time.Duration) (a store.Archive, ok bool, err error)
-	// RequestedArchive returns an archive that an administrator has requested to read now, for a second time if
-	// it has been suspected for that long.
+	// RequestedArchive returns an archive that is to be read now because an administrator has requested it. It returns
+	// a suspected archive for a second read once that has been suspected for the time suspected.
 	RequestedArchive(ctx context.Context, suspected time.Duration) (a store.Archive, ok bool, err error)
 	// LastCheck returns how long ago the last archive was read, and its size.
 	LastCheck(ctx context.Context) (ago time.Duration, size int64, err error)
-	// Checked records a result, if the epoch is still f's and there is no newer result.
+	// Checked records a result if f's epoch is still the newest and there is no newer result.
 	Checked(ctx context.Context, f postgres.Fence, a store.Archive, c store.Check) (recorded bool, err error)
 	// ArchiveHealth sums up the current archives of all workspaces.
 	ArchiveHealth(ctx context.Context) (store.ArchiveHealth, error)
@@ -81,7 +83,7 @@ type Store interface {
 
 // Archives is the object store as the scrub uses it. *archive.Store implements it.
 type Archives interface {
-	// ReadBack reads an archive as a whole; if there is none, the error is fs.ErrNotExist.
+	// ReadBack reads a whole archive. If there is none, the error is fs.ErrNotExist.
 	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
 }
 
@@ -127,7 +129,7 @@ func New(o Options) *Runner {
 // Set changes the settings from the next archive on.
 func (r *Runner) Set(s Settings) { r.settings.Store(&s) }
 
-// Run reads archives back, from a minute after its start until ctx ends, and returns nil. It records results only
+// Run reads archives back until ctx ends, beginning a minute after its start, and returns nil. It records results only
 // while f is the newest epoch. The terms do not overlap: Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.fence = f
@@ -139,7 +141,7 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 // Wake makes the runner look for archives to read immediately. It does nothing if the runner is not running.
 func (r *Runner) Wake() { r.loop.Wake() }
 
-// Health returns the health of the current archives of all workspaces, up to some minutes old. It is unknown
+// Health returns the health of all workspaces' current archives. The numbers may be some minutes old. It is unknown
 // unless this process leads.
 func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
 	if p := r.health.Load(); p != nil {
@@ -148,7 +150,7 @@ func (r *Runner) Health() (h store.ArchiveHealth, known bool) {
 	return h, false
 }
 
-// Look reads back the archives that are due now, if any, one after the other.
+// Look reads back the archives that are due now, one after the other.
 func (r *Runner) Look(ctx context.Context) error {
 	if err := r.lookAtHealth(ctx); err != nil {
 		return err
@@ -177,8 +179,8 @@ func (r *Runner) lookAtHealth(ctx context.Context) error {
 	return err
 }
 
-// next returns the archive to read now. Requested archives come first, regardless of the daily amount. Otherwise it
-// first waits until the last archive's share of the day has passed.
+// next returns the archive to read now. Requested archives come first, regardless of the daily amount. Other archives
+// are not due before the last archive's share of the day has passed.
 func (r *Runner) next(ctx context.Context) (store.Archive, bool, error) {
 	if a, ok, err := r.opts.Store.RequestedArchive(ctx, confirmAfter); err != nil || ok {
 		return a, ok, err
@@ -234,7 +236,7 @@ func (r *Runner) check(ctx context.Context, a store.Archive) (recorded bool, err
 	return recorded, nil
 }
 
-// pause waits for as long as n bytes take at the highest speed.
+// pause waits for as long as n bytes take at the speed MaxSpeed.
 func pause(ctx context.Context, n int) error {
 	if !periodic.Pause(ctx, time.Duration(n)*time.Second/MaxSpeed) {
 		return ctx.Err()
@@ -242,7 +244,7 @@ func pause(ctx context.Context, n int) error {
 	return nil
 }
 
-// Damage describes how the content that was read differs from the record of an archive, or returns "".
+// Damage describes how the content that was read differs from the record of the archive. It returns "" if they agree.
 func Damage(a store.Archive, c archive.Content, missing bool) string {
 	switch {
 	case missing:
@@ -270,7 +272,7 @@ func result(c store.Check) string {
 	return "whole"
 }
 
-// log logs once that an archive is damaged, and once that it no longer is.
+// log writes a line once when an archive turns out to be damaged, and once when it no longer is.
 func (r *Runner) log(a store.Archive, c store.Check) {
 	fields := []zap.Field{zap.String(logkey.Workspace, string(a.WorkspaceID)), zap.String(logkey.ArchiveKey, a.Key)}
 	switch {

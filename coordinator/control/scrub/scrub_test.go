@@ -99,7 +99,7 @@ func (h *harness) lose(key string) {
 	}
 }
 
-// add inserts a workspace with an archive of that content, and returns its key.
+// add inserts a workspace with an archive that has that content, and returns the archive's key.
 func (h *harness) add(n int, content []byte) string {
 	h.t.Helper()
 	id := workspace.ID(fmt.Sprintf("00000000-0000-4000-8000-%012x", n))
@@ -113,7 +113,7 @@ func (h *harness) add(n int, content []byte) string {
 	return key
 }
 
-// row returns the record of an archive, and the damage that its workspace shows.
+// row returns the record of an archive, and the damage that the workspace's row shows.
 func (h *harness) row(key string) (a store.Archive, shown string) {
 	h.t.Helper()
 	id, _, _ := strings.Cut(key, "/")
@@ -136,8 +136,8 @@ func (h *harness) look() {
 	}
 }
 
-// TestDamageIsFoundAndShown: any change of an archive in the bucket is reported after the second look. A repaired
-// archive is reported after the first.
+// TestDamageIsFoundAndShown: any change of an archive in the bucket is reported after the archive was read a second
+// time. A repaired archive is reported after the first.
 func TestDamageIsFoundAndShown(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 300_000) // more than one part
 	for name, c := range map[string]struct {
@@ -213,7 +213,8 @@ func TestDamageIsFoundAndShown(t *testing.T) {
 	}
 }
 
-// TestADayHasItsBytes: the pause after an archive is as long as its bytes' share of the daily amount.
+// TestADayHasItsBytes: the pause after an archive is the part of a day that corresponds to the archive's part of the
+// daily amount.
 func TestADayHasItsBytes(t *testing.T) {
 	h := newHarness(t)
 	keys := []string{h.add(1, make([]byte, 1000)), h.add(2, make([]byte, 1000))}
@@ -346,8 +347,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestAnAdministratorHasAllArchivesRead: immediately, regardless of the daily amount, each archive once, and
-// suspicious ones twice. The next leader reads the rest.
+// TestAnAdministratorHasAllArchivesRead: if an administrator requests it, all archives are read immediately, regardless
+// of the daily amount. Each archive is read once, and suspicious ones twice. The next leader reads the rest.
 func TestAnAdministratorHasAllArchivesRead(t *testing.T) {
 	h := newHarness(t)
 	h.runner.Set(scrub.Settings{})

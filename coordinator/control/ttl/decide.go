@@ -32,8 +32,8 @@ type decision struct {
 	again time.Duration
 }
 
-// decide decides whether an unused workspace stays, is announced to sleep, or goes to sleep. TestDecide has a
-// row for every case.
+// decide decides whether an unused workspace stays awake, whether its sleep is announced, and whether it goes to sleep.
+// TestDecide has a row for every case.
 func decide(j judged, s Settings) decision {
 	d := decision{busy: j.Busy, sleepAt: j.SleepAt, again: s.Interval}
 	if !j.verdict.Known {
@@ -57,8 +57,8 @@ func decide(j judged, s Settings) decision {
 	soonest := later(due, j.now.Add(s.notice()))
 	switch {
 	case d.busy == nil && j.worked():
-		// The TTL counts from the end of the work (SPEC 6), bounded by the cap on work. Without that bound a
-		// workspace that works now and then would stay awake permanently.
+		// The TTL counts from the end of the work (SPEC 6), but only up to the cap on work. Without the cap, a
+		// workspace that works now and then would stay awake forever.
 		d.sleepAt = later(soonest, earlier(j.now.Add(s.Standby), j.UsedAt.Add(s.Work.Cap)))
 	case d.sleepAt.Before(due): // also when nothing is announced yet
 		d.sleepAt = soonest
@@ -82,7 +82,7 @@ func decide(j judged, s Settings) decision {
 // notice is how long in advance the sleep of a workspace is announced.
 func (s Settings) notice() time.Duration { return min(s.Notice, s.Standby/2) }
 
-// Due returns the earliest time for a workspace last used at usedAt to sleep.
+// Due returns the earliest time at which a workspace that was last used at usedAt may sleep.
 func (s Settings) Due(usedAt time.Time) time.Time { return usedAt.Add(s.Standby) }
 
 // gap is the least time between two comparable looks.
@@ -94,11 +94,11 @@ func (s Settings) gap() time.Duration {
 	return gap
 }
 
-// longestGap is long enough for the CPU time of processes, which ps reports in seconds.
+// longestGap is long enough to compare the CPU times of processes, which ps reports in whole seconds.
 const longestGap = 15 * time.Second
 
-// ahead is how long before the end of the TTL the first look at a workspace happens: early enough for two looks before
-// its sleep is announced.
+// ahead is how long before the end of the TTL the first look at a workspace takes place. It is early enough for two
+// looks before the announcement of the sleep.
 func (s Settings) ahead() time.Duration { return s.notice() + 2*s.gap() + s.Interval }
 
 func later(a, b time.Time) time.Time {

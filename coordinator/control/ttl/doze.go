@@ -11,7 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// knowsDoze is the first migration that belongs to dozing: a process that knows it supports dozing.
+// knowsDoze is the number of the first migration that belongs to dozing. A process that knows this migration supports
+// dozing.
 const knowsDoze = 18
 
 // KnowsDoze reports whether a process supports dozing.
@@ -20,8 +21,9 @@ func KnowsDoze(w postgres.Writer) bool { return w.Knows >= knowsDoze }
 // Dozes reports whether idle workspaces doze before they sleep.
 func (s Settings) Dozes() bool { return s.Doze > 0 && s.Doze < s.Standby }
 
-// among returns the settings for a system whose processes all know that migration. A process of an older release that
-// still serves requests would not wake a dozing workspace, so nothing dozes while such a process runs.
+// among returns the settings for a system in which knows is the newest migration that all processes know. A process of
+// an older release that still serves requests would not wake a dozing workspace. So nothing dozes while such a process
+// runs.
 func (s Settings) among(knows int) Settings {
 	if !s.Dozes() || knows < knowsDoze {
 		s.Doze = 0
@@ -56,8 +58,8 @@ func (s Settings) dozeDue(j judged, sleepAt time.Time) time.Time {
 	return due
 }
 
-// unusedFor is how long a workspace must be unused before the first look at it: two looks fit in before it
-// dozes, and before its sleep is announced.
+// unusedFor is how long a workspace must have been unused before the first look at it. It is short enough for two looks
+// before the workspace dozes, and before its sleep is announced.
 func (s Settings) unusedFor() time.Duration {
 	unused := s.Standby - s.ahead()
 	if s.Doze > 0 {
@@ -66,12 +68,12 @@ func (s Settings) unusedFor() time.Duration {
 	return unused
 }
 
-// unmadeAfter is how soon after the start of a doze the container must be frozen. Freezing takes milliseconds;
-// the limit leaves time for a new leader to take over, or for a retry if the engine refuses once.
+// unmadeAfter is the time within which the container must be frozen after the start of a doze. Freezing takes
+// milliseconds. The rest of the time allows a new leader to take over, or a retry if the engine refuses once.
 const unmadeAfter = 30 * time.Second
 
-// endUnmade ends the dozes of workspaces that could not be frozen. It does not try again before the workspace
-// was used, or another process leads; meanwhile the automatic requests of its pages need not wait.
+// endUnmade ends the dozes of workspaces that could not be frozen. Such a workspace dozes again only after it was used,
+// or under another leader. Meanwhile the automatic requests of its pages need not wait.
 func (r *Runner) endUnmade(ctx context.Context) error {
 	ids, err := r.Store.EndUnmadeDozes(ctx, unmadeAfter)
 	if r.looks == nil {
@@ -87,8 +89,8 @@ func (r *Runner) endUnmade(ctx context.Context) error {
 	return err
 }
 
-// endDozes ends all dozes when the settings no longer allow dozing, or when a process of an older release has started,
-// which may also lead next.
+// endDozes ends all dozes when dozing is no longer allowed: because the settings changed, or because a process of an
+// older release has started, which might also be the next leader.
 func (r *Runner) endDozes(ctx context.Context, may bool) error {
 	if may || r.ended {
 		r.ended = !may

@@ -78,7 +78,8 @@ func TestDecideToDoze(t *testing.T) {
 	}
 }
 
-// TestWhenItIsLookedAt: two looks fit in before a workspace dozes or its sleep is announced.
+// TestWhenItIsLookedAt: the first look at a workspace is early enough for two looks before it dozes or its sleep is
+// announced.
 func TestWhenItIsLookedAt(t *testing.T) {
 	s := Settings{Interval: time.Minute, Standby: 10 * time.Minute, Doze: 5 * time.Minute, Notice: time.Minute}
 	if got, want := s.unusedFor(), 5*time.Minute-2*15*time.Second-time.Minute; got != want {

@@ -25,7 +25,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// gateway is a process that records activity, with a clock that may be wrong.
+// gateway is a process that records activity. Its clock may be wrong.
 type gateway struct {
 	*activity.Buffer
 	t     *testing.T
@@ -53,7 +53,7 @@ func (g *gateway) flush() {
 	}
 }
 
-// use records a use now and writes it, like a flush of a process in use.
+// use records a use now and writes it, as a process does with its next flush.
 func (g *gateway) use(id workspace.ID) {
 	g.t.Helper()
 	g.Record(id)
@@ -76,7 +76,8 @@ func (h *harness) config(name, value string) {
 	}
 }
 
-// settle ticks twice with a flush in between: the first tick waits for one more flush of each process.
+// settle does two ticks with a flush of each process in between, because after the first tick the runner waits for one
+// more flush of each.
 func (h *harness) settle(gateways ...*gateway) {
 	h.t.Helper()
 	h.tick()
@@ -86,7 +87,7 @@ func (h *harness) settle(gateways ...*gateway) {
 	h.tick()
 }
 
-// refusals are the ways in which Redis answers but accepts no write. Each returns a function that ends it.
+// refusals are the cases in which Redis answers but accepts no write. Each returns a function that ends it.
 var refusals = map[string]func(*harness) (end func()){
 	"out of memory": func(h *harness) func() {
 		h.config("maxmemory-policy", "noeviction")
@@ -274,8 +275,8 @@ func (h *harness) restartable() (stop, start func()) {
 	return stop, start
 }
 
-// Redis was down for longer than the TTL, and one process could not reach PostgreSQL either. Both are back, and
-// the TTL runner ticks before any process has flushed.
+// Redis was down for longer than the TTL, and one process could not reach PostgreSQL either. When both are back, the
+// TTL runner does a tick before any process has flushed.
 func TestAfterAnOutageNothingIsJudgedBeforeEveryProcessHasFlushed(t *testing.T) {
 	h := newHarness(t)
 	stop, start := h.restartable()

@@ -37,7 +37,7 @@ func TestANewTermWaitsForEveryProcess(t *testing.T) {
 	h.wants(unused, workspace.DesiredStandby)
 }
 
-// stopped is a store during whose query the process is stopped for 20 minutes.
+// stopped is a store that simulates that the process is stopped for 20 minutes during a query.
 type stopped struct {
 	ttl.Store
 	clock time.Time
@@ -49,7 +49,8 @@ func (s *stopped) Unused(ctx context.Context, d, idle time.Duration, after store
 	return all, now, err
 }
 
-// Uses through another gateway in the meantime are in Redis, and no process has read them yet.
+// While the process is stopped, workspaces may be used through another gateway. These uses are in Redis, and the
+// process has not read them yet.
 func TestAProcessThatWasStoppedDuringATickJudgesNobodyByWhatItKnewBefore(t *testing.T) {
 	h := newHarness(t)
 	used := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
@@ -193,7 +194,7 @@ func TestAProcessIsKnownWhileItRuns(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
-// skewed is the activity as a Redis with a wrong clock reports it.
+// skewed is an activity log whose times come from a Redis with a wrong clock.
 type skewed struct {
 	ttl.Activity
 	by time.Duration

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// Questions is how many workspaces are looked at concurrently: in the evening tens of workspaces of a large
-	// installation fall asleep each second. Each is looked at a few times.
+	// Questions is how many workspaces are looked at concurrently. In a large installation, tens of workspaces fall
+	// asleep each second in the evening, and each of them is looked at a few times.
 	Questions = 16
-	// asking bounds the time for looks in one tick, because the known use must still be fresh afterwards. The other
-	// workspaces stay awake until the next tick looks at them.
+	// asking bounds the time for looks in one tick, because the known use must still be fresh after the looks.
+	// Workspaces that this tick could not look at stay awake until the next one does.
 	asking = 15 * time.Second
 )
 
@@ -45,9 +45,10 @@ type look struct {
 // reached less than s.Doze ago.
 func (l *look) stays(now time.Time, s Settings) bool { return l.unmade || now.Sub(l.full) < s.Doze }
 
-// sleep puts unused running workspaces without work to sleep, after announcing that, while its knowledge is fresh. All
-// use until upTo is known. A round over all workspaces may take several ticks: each tick continues where the previous
-// one ran out of time. Otherwise many busy workspaces would keep the rest from being looked at.
+// sleep announces the sleep of unused running workspaces without work, and later puts them to sleep. It does so only
+// while its knowledge is fresh. It knows of all use until upTo. A round over all workspaces may take several ticks:
+// each tick continues where the previous one ran out of time. If each tick began anew, many busy workspaces could keep
+// the others from being looked at.
 func (r *Runner) sleep(ctx context.Context, fresh func() bool, upTo time.Time, s Settings) error {
 	if r.looks == nil {
 		r.looks = make(map[workspace.ID]*look)
@@ -147,7 +148,7 @@ func (r *Runner) sleepPage(ctx context.Context, fresh func() bool, page []store.
 	return errors.Join(errs...)
 }
 
-// alone calls f, which handles one workspace: a panic becomes that workspace's error.
+// alone calls f, which handles one workspace. It turns a panic into an error of that workspace.
 func alone(f func() (bool, error)) (done bool, err error) {
 	err = guard.Call(guard.Workspace, func() (err error) { done, err = f(); return err })
 	return done, err
@@ -158,8 +159,8 @@ func sameBusy(a, b *workspace.Busy) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Reason == b.Reason && a.Detail == b.Detail
 }
 
-// ask looks at the workspaces without a recent look, a few at a time, the longest waiting first. It reports
-// which of them have a new verdict.
+// ask looks at the workspaces that have no recent look, a few at a time, beginning with the one that was looked at
+// longest ago. It reports which of them have a new verdict.
 func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s Settings) (asked []bool) {
 	asked = make([]bool, len(page))
 	began := r.now()
@@ -180,7 +181,7 @@ func (r *Runner) ask(ctx context.Context, page []store.Unused, now time.Time, s 
 		case l.stays(began, s) && u.SleepAt.Sub(now) > s.ahead():
 			// It neither dozes nor sleeps soon.
 		case u.SleepAt.After(now) && u.SleepAt.Sub(now) < s.gap():
-			// The next look is at its time to sleep, and this one would be too close to that.
+			// The next look takes place at its time to sleep, and a look now would be too close to that one.
 		default:
 			due = append(due, i)
 		}

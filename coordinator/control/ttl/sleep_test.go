@@ -48,7 +48,7 @@ func (w *watched) Look(_ context.Context, id workspace.ID) (work.Sample, error) 
 	return s, nil
 }
 
-// watching is a harness whose runner looks into workspaces, with a clock that advances a minute per tick.
+// watching returns a harness whose runner looks into workspaces, and whose clock advances by a minute per tick.
 func watching(t *testing.T) (*harness, *watched) {
 	h := newHarness(t)
 	w := &watched{files: map[workspace.ID]string{}, asked: map[workspace.ID]int{}, clock: time.Now()}
@@ -217,8 +217,8 @@ func TestAWorkspaceThatIsKeptAwakeIsNotAskedAndDoesNotSleep(t *testing.T) {
 	}
 }
 
-// A process writes every 30 seconds, so a use in the last half minute of the TTL is not in the database yet
-// when the TTL has passed.
+// A process writes its activity every 30 seconds. So a use in the last half minute of the TTL may not be in the
+// database yet when the TTL has passed.
 func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	h := newHarness(t)
 	s := atOnce()
@@ -243,7 +243,7 @@ func TestAUseThatIsStillInAProcessCounts(t *testing.T) {
 	}
 }
 
-// known is a store that was first read long ago, so that the runner waits for no process.
+// known is a store that the runner appears to have read first long ago, so that it waits for no process.
 type known struct {
 	ttl.Store
 	read bool
@@ -310,8 +310,8 @@ func TestAnIdleWorkspaceDozesBeforeItSleeps(t *testing.T) {
 	}
 }
 
-// TestAsManyDozeAsMay: a workspace beyond the limit stays awake, without further attempts, until a place may be
-// free.
+// TestAsManyDozeAsMay: if the limit of dozing workspaces is reached, a further workspace stays awake. The runner does
+// not try again to let it doze before a place may be free.
 func TestAsManyDozeAsMay(t *testing.T) {
 	h, w := watching(t)
 	limited := service.New(h.store, service.Options{Logger: zap.NewNop()})

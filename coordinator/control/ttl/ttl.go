@@ -1,8 +1,8 @@
 // Package ttl moves unused workspaces to STANDBY, and archives workspaces that have been in STANDBY for long
 // (SPEC 5). It owns the two TTLs, the path of recorded activity from Redis to PostgreSQL, and the columns busy
-// and sleep_at. Before it puts a workspace to sleep, it checks for work inside, and announces the time (SPEC
-// 6). It must not define work (package work), write desired states itself or act on workspaces. It calls the
-// service layer, and the controller does the rest.
+// and sleep_at. Before it puts a workspace to sleep, it checks for work inside and announces the time (SPEC 6). It must
+// not define what work is, which is the task of package work. It must not write desired states itself or act on
+// workspaces, either: it calls the service layer, and the controller does the rest.
 package ttl
 
 import (
@@ -39,40 +39,41 @@ const (
 	DefaultNotice = 60 * time.Second
 )
 
-// Store is what the runner needs of PostgreSQL, whose clock decides what has expired. *store.Store implements
+// Store is what the runner needs of PostgreSQL. PostgreSQL's clock decides what has expired. *store.Store implements
 // it.
 type Store interface {
-	// Writers returns the processes that record activity, and when each last wrote all that it had.
+	// Writers returns the processes that record activity, and when each of them last wrote everything that it had.
 	Writers(ctx context.Context) (postgres.Writers, error)
-	// TouchLastAccess moves last_access_at forward to the given ages, never back, and last_input_at with it.
+	// TouchLastAccess moves last_access_at to the times that were ages ago, and last_input_at to those that were inputs
+	// ago. It never moves them back.
 	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
-	// Unused returns at most limit running workspaces that follow after and were not used within idle, the longest
-	// unused first. It also returns the database's time.
+	// Unused returns at most limit running workspaces that were not used within idle. They follow the workspace after
+	// in the order of the list, which begins with the longest unused one. It also returns the database's time.
 	Unused(ctx context.Context, ttl, idle time.Duration, after store.Unused, limit int) ([]store.Unused,
 		time.Time, error)
-	// Announce writes Busy and SleepAt of workspaces that were not used since they were returned, while f is
-	// the newest epoch.
+	// Announce writes Busy and SleepAt of the workspaces in all that were not used since Unused returned them. It
+	// writes nothing if f's epoch is no longer the newest.
 	Announce(ctx context.Context, f postgres.Fence, ttl time.Duration, all []store.Unused) error
 	// EndDozes ends all dozes.
 	EndDozes(ctx context.Context) error
-	// EndUnmadeDozes ends the dozes that began longer than limit ago and whose containers are still not frozen,
-	// and returns the ids of the workspaces.
+	// EndUnmadeDozes ends the dozes that began longer than limit ago but whose containers are still not frozen. It
+	// returns the ids of these workspaces.
 	EndUnmadeDozes(ctx context.Context, limit time.Duration) ([]workspace.ID, error)
-	// ExpiredStandby returns at most limit workspaces without an operation that have been in STANDBY for longer
-	// than ttl, the longest first.
+	// ExpiredStandby returns at most limit workspaces that have been in STANDBY for longer than ttl and have no
+	// operation, beginning with the longest.
 	ExpiredStandby(ctx context.Context, ttl time.Duration, limit int) ([]workspace.ID, error)
 }
 
 // Expirer is the service layer as the runner uses it. *service.Service implements it.
 type Expirer interface {
-	// Sleep puts a running workspace to sleep, unless it was used since or has not reached its announced time
-	// to sleep. It reports whether it did.
+	// Sleep puts a running workspace to sleep, unless it was used since u was read or has not reached its announced
+	// time to sleep. It reports whether it has put the workspace to sleep.
 	Sleep(ctx context.Context, id workspace.ID, u service.Unused) (bool, error)
-	// Doze lets an idle workspace doze, unless it was used since or the limit is reached. It reports whether it
-	// did.
+	// Doze lets an idle workspace doze, unless it was used after since or the limit is reached. It reports whether the
+	// workspace dozes now.
 	Doze(ctx context.Context, id workspace.ID, since time.Time) (bool, error)
-	// Archive archives a workspace that has been in STANDBY for ttl, unless it was changed since it was found,
-	// and reports whether it did.
+	// Archive archives a workspace that has been in STANDBY for ttl, unless it has changed since it was found. It
+	// reports whether the workspace is archived.
 	Archive(ctx context.Context, id workspace.ID, ttl time.Duration) (bool, error)
 }
 
@@ -83,7 +84,7 @@ type Looker interface {
 
 // Notebooks asks applications for busy notebook kernels. *work.Notebooks implements it.
 type Notebooks interface {
-	// Busy returns the name of a busy kernel, empty if none is known. known is false if the application has not
+	// Busy returns the name of a busy kernel, or "" if none is known. known is false if the application has not
 	// answered in time.
 	Busy(ctx context.Context, endpoint, basePath string) (kernel string, known bool)
 }
@@ -92,7 +93,8 @@ type Notebooks interface {
 type Activity interface {
 	// Read returns the newest time of activity per workspace.
 	Read(ctx context.Context) (activity.Reading, error)
-	// Remove removes the given times of some workspaces, except where newer activity was recorded since.
+	// Remove removes the given times of some workspaces. It leaves a time if newer activity has been recorded for the
+	// workspace since.
 	Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error
 }
 
@@ -103,11 +105,11 @@ type Settings struct {
 	// Standby is how long a running workspace may be unused before it goes to STANDBY (TTL_STANDBY_SECONDS).
 	// Archive is how long a workspace may be in STANDBY before it is archived (TTL_ARCHIVE_SECONDS).
 	Standby, Archive time.Duration
-	// Doze is how long a running workspace may be unused before it dozes, until it goes to STANDBY (TTL_DOZE_SECONDS).
-	// If it is 0, or not shorter than Standby, no workspace dozes.
+	// Doze is how long a running workspace may be unused before it dozes (TTL_DOZE_SECONDS). It then dozes until it
+	// goes to STANDBY. If it is 0, or not shorter than Standby, no workspace dozes.
 	Doze time.Duration
-	// Notice is how long in advance the sleep of a workspace is announced. With a TTL below twice that time, it
-	// is half the TTL.
+	// Notice is how long in advance the sleep of a workspace is announced. If the TTL is shorter than twice that time,
+	// the sleep is announced half a TTL in advance.
 	Notice time.Duration
 	// Work is what keeps an unused workspace awake.
 	Work work.Settings
@@ -164,7 +166,8 @@ type Runner struct {
 	barrier flushBarrier
 	fence   postgres.Fence
 	looks   map[workspace.ID]*look
-	// midway means that a round over the unused workspaces is not complete: it continues behind after.
+	// midway means that a round over the unused workspaces is not complete. It continues with the workspaces that
+	// follow after.
 	midway bool
 	after  store.Unused
 	// ended means that all dozes were ended because dozing is not allowed.
@@ -183,15 +186,15 @@ func New(o Options, settings Settings) *Runner {
 	return r
 }
 
-// Set changes the settings: the TTLs from the next tick on, the interval immediately.
+// Set changes the settings. The interval applies immediately, and the other settings from the next tick on.
 func (r *Runner) Set(settings Settings) {
 	r.settings.Store(&settings)
 	r.loop.SetInterval(settings.Interval)
 }
 
-// Run ticks at every interval, and when a workspace is due, until ctx ends, and returns nil. It writes only
-// while f is the newest epoch. It begins as after an outage, because the previous leader and the events since
-// then are unknown. Run MUST NOT be called again before it has returned.
+// Run does a tick at every interval, and when a workspace is due, until ctx ends. It returns nil. It writes only while
+// f's epoch is the newest. It begins as if there had been an outage, because it does not know what has happened under
+// the previous leader and since then. Run MUST NOT be called again before it has returned.
 func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	r.barrier.reset()
 	r.fence, r.looks, r.midway, r.ended = f, nil, false, false
@@ -199,9 +202,9 @@ func (r *Runner) Run(ctx context.Context, f postgres.Fence) error {
 	return nil
 }
 
-// Tick writes the activity to PostgreSQL, then expires running workspaces, then those in STANDBY. An error in
-// one part does not stop the others, but no running workspace expires unless the activity of every process is
-// in PostgreSQL (SPEC 5). Run calls it; it must not be called concurrently with another Tick.
+// Tick writes the activity to PostgreSQL, then expires running workspaces, then those in STANDBY. An error in one part
+// does not stop the others. However, no running workspace expires unless the activity of every process is in PostgreSQL
+// (SPEC 5). Run calls Tick, which must not be called concurrently.
 func (r *Runner) Tick(ctx context.Context) error {
 	settings := *r.settings.Load()
 	var errs []error
@@ -229,17 +232,17 @@ func (r *Runner) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// shortestPause is the least time between a tick and the early one that it requests.
+// shortestPause is the least time between a tick and the next one if the tick requests that early.
 const shortestPause = 100 * time.Millisecond
 
 // knownFor is how long a tick may use the activity that it has read. A process that was stopped in between has
 // missed later uses.
 const knownFor = 30 * time.Second
 
-// know returns the database's time up to which last_access_at includes all use, and the newest migration that
-// all processes know. known is false if no workspace may be judged. An error is an outage, after which every
-// process must write once more. know reads the writers before Redis, so that the reading from Redis contains
-// everything that they had written by then.
+// know updates last_access_at, and returns the time up to which it includes all use, by the database's clock. It also
+// returns the newest migration that all processes know. known is false if no workspace may be judged. An error counts
+// as an outage, after which every process must write once more. know reads the list of writers before it reads Redis,
+// so that the reading contains everything that they have reported as written.
 func (r *Runner) know(ctx context.Context) (upTo time.Time, knows int, known bool, err error) {
 	writers, err := r.Store.Writers(ctx)
 	if err != nil {
@@ -266,10 +269,10 @@ func (r *Runner) know(ctx context.Context) (upTo time.Time, knows int, known boo
 // batch is how many workspaces one statement writes or returns.
 const batch = 1000
 
-// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost its data. It removes
-// activity from Redis only after PostgreSQL has it; after a crash in between the write is repeated, which
-// changes nothing. A Redis that only refuses the removal, such as a read-only one, does no harm: the next tick
-// reads the same again.
+// sync moves the activity from Redis to PostgreSQL, and reports whether Redis has lost its data. It removes activity
+// from Redis only after PostgreSQL has it. After a crash in between, the write is repeated, which changes nothing. If
+// Redis only refuses the removal, because it is read-only for example, that does no harm: the next tick reads the same
+// activity again.
 func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	began := time.Now()
 	read, err := r.Activity.Read(ctx)
@@ -311,7 +314,7 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 	if err := flush(); err != nil {
 		return false, err
 	}
-	// A leader of an older release has left these behind when it removed the others.
+	// A leader of an older release left these times behind, because it removed only the others.
 	for id, at := range read.Input {
 		if _, known := read.At[id]; !known {
 			input[id] = at
@@ -326,8 +329,8 @@ func (r *Runner) sync(ctx context.Context) (emptied bool, err error) {
 // maxErrors is how many errors of single workspaces one tick reports.
 const maxErrors = 5
 
-// archive archives every workspace that has been in STANDBY for the TTL: its row alone decides. A failure of
-// one does not stop the others; the next tick finds it again.
+// archive archives every workspace that has been in STANDBY for the TTL. Only the workspace's row decides that. If it
+// fails for one workspace, it continues with the others, and the next tick finds the failed one again.
 func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 	var errs []error
 	for {
@@ -346,7 +349,7 @@ func (r *Runner) archive(ctx context.Context, ttl time.Duration) error {
 				changed++
 			}
 		}
-		// If none could be changed, the next query would only find the same ones again.
+		// If no workspace could be changed, the next query would only find the same workspaces again.
 		if len(ids) < batch || changed == 0 || ctx.Err() != nil {
 			return errors.Join(errs...)
 		}

@@ -58,8 +58,8 @@ func (h *harness) runner(expirer ttl.Expirer) *ttl.Runner {
 // term is the leader's term in these tests.
 var term = postgres.Fence{Lock: "coordinator", Epoch: 1}
 
-// with returns a runner that uses the harness's own parts where o has none. Without a notice in the settings it
-// puts workspaces to sleep immediately.
+// with returns a runner. For parts that o does not have, it uses those of the harness. If the settings have no notice,
+// the runner puts workspaces to sleep immediately.
 func (h *harness) with(o ttl.Options, s ttl.Settings) *ttl.Runner {
 	h.t.Helper()
 	if o.Store == nil {
@@ -221,7 +221,8 @@ func TestLastAccessOnlyMovesForward(t *testing.T) {
 	h.wants(id, workspace.DesiredRunning)
 }
 
-// TestATimeInTheFutureIsThePresent: a time in Redis that lies in the future keeps no workspace awake.
+// TestATimeInTheFutureIsThePresent: a time in Redis that lies in the future counts as the present, so it does not keep
+// a workspace awake for longer.
 func TestATimeInTheFutureIsThePresent(t *testing.T) {
 	h := newHarness(t)
 	id := h.insert(row{phase: workspace.PhaseRunning, accessed: time.Hour, changed: time.Hour})
@@ -271,7 +272,7 @@ func TestActivityThatWasNotSavedStaysInRedis(t *testing.T) {
 	}
 }
 
-// moving is an activity log in which newer activity is recorded during a tick.
+// moving is an activity log that records newer activity during a tick.
 type moving struct {
 	*activity.Log
 	move func()

@@ -9,14 +9,13 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// presumedDead is how long the runner waits for a silent process. After the same time a gateway that has not reached
-// PostgreSQL holds its requests (SPEC 8), so no request passes through such a process, even if it still has activity to
-// report.
+// presumedDead is how long the runner waits for a silent process. A gateway that has not reached PostgreSQL for the
+// same time holds its requests (SPEC 8). So no more requests pass through a process that is presumed dead, even if it
+// still has activity to report.
 const presumedDead = 10 * time.Minute
 
-// goneFor is how long a process must have been without a session to count as gone. PostgreSQL ends the session
-// of a killed process immediately, and all sessions when it restarts. A live process has a new session within
-// seconds.
+// goneFor is how long a process must have had no session of PostgreSQL to count as gone. PostgreSQL ends the session of
+// a killed process immediately, and all sessions when it restarts. A live process has a new session within seconds.
 const goneFor = 30 * time.Second
 
 // flushBarrier knows which processes have written their activity since the last outage (SPEC 12.10). Its times
@@ -26,13 +25,13 @@ type flushBarrier struct {
 	gone  map[string]time.Time // when each instance without a session was first seen so
 }
 
-// reset records an outage: PostgreSQL or Redis did not answer or has lost data, or there was no leader. No
-// workspace is judged until every process has written once more.
+// reset records an outage. That is so if PostgreSQL or Redis did not answer or has lost data, or if there was no
+// leader. No workspace is judged until every process has written once more.
 func (r *flushBarrier) reset() { *r = flushBarrier{} }
 
-// check returns the processes whose activity may be missing, and the time up to which all the others have
-// written theirs: a later use may still be in the memory of one. It also returns the newest migration that all
-// processes know.
+// check returns the processes whose activity may be missing, and the time up to which all living processes have written
+// their activity. A later use may still be only in the memory of a process. It also returns the newest migration that
+// all processes know.
 func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []postgres.Writer, knows int) {
 	upTo, knows = w.Now, math.MaxInt
 	if r.since.IsZero() {
@@ -59,8 +58,8 @@ func (r *flushBarrier) check(w postgres.Writers) (upTo time.Time, missing []post
 	return upTo, missing, knows
 }
 
-// lateError names the processes that have broken their promise to write; nil if the missing ones are only
-// expected to write soon.
+// lateError returns an error that names the processes that have not written in time, as they had promised. It returns
+// nil if the missing processes still have time to write.
 func lateError(missing []postgres.Writer) error {
 	var names []string
 	for _, p := range missing {

@@ -8,7 +8,7 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// at is a time of the database, in seconds since the test began.
+// at returns a time by the database's clock, in seconds since the test began.
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0).UTC() }
 
 // TestRoll lists which processes the barrier waits for, reading by reading.
@@ -88,7 +88,7 @@ func TestAnOutageBeginsTheRollAgain(t *testing.T) {
 		t.Fatalf("before the outage it waits for %v", missing)
 	}
 	r.reset()
-	// All sessions may have ended with the outage, so missing sessions are counted from now on.
+	// All sessions may have ended because of the outage, so the time without a session is measured anew from here.
 	if _, missing, _ := r.check(postgres.Writers{Now: at(120), All: []postgres.Writer{killed, alive}}); len(missing) != 2 {
 		t.Fatalf("after the outage it waits for %v", missing)
 	}

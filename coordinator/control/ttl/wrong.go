@@ -8,10 +8,10 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// wrongWithin is the time within which a workspace that is wanted again counts as wrongly put to sleep.
+// wrongWithin is a time after a sleep. If the workspace is wanted again within it, it counts as wrongly put to sleep.
 const wrongWithin = time.Minute
 
-// recentSleeps are the workspaces that were put to sleep within [wrongWithin], with the times.
+// recentSleeps are the workspaces that were put to sleep at most [wrongWithin] ago, with the times of their sleeps.
 type recentSleeps struct {
 	mu sync.Mutex // guards the following
 	at map[workspace.ID]time.Time
@@ -31,7 +31,7 @@ func (s *recentSleeps) add(id workspace.ID, now time.Time) {
 	s.at[id] = now
 }
 
-// wanted counts the workspaces in rows that are wanted again, and forgets them.
+// wanted counts the recent sleeps whose workspaces are wanted again according to rows, and forgets them.
 func (s *recentSleeps) wanted(rows []store.Route, now time.Time) (wrong int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +48,7 @@ func (s *recentSleeps) wanted(rows []store.Route, now time.Time) (wrong int) {
 	return wrong
 }
 
-// Changed counts workspaces that this process has put to sleep and that are soon wanted again. The feed calls
-// it.
+// Changed counts workspaces that are wanted again soon after this process has put them to sleep. The feed calls it.
 func (r *Runner) Changed(rows []store.Route, _ int64) {
 	for range r.slept.wanted(rows, r.now()) {
 		r.Metrics.WrongSleep()

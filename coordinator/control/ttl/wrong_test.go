@@ -8,7 +8,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// A workspace that is wanted again within a minute should not have been put to sleep, and counts once.
+// A workspace that is wanted again within a minute should not have been put to sleep. It counts once as wrongly put to
+// sleep.
 func TestWrongSleeps(t *testing.T) {
 	var s recentSleeps
 	now := time.Now()

@@ -108,11 +108,11 @@ func unlike(s sight) []Discrepancy {
 	return nil
 }
 
-// stepsToOpen is the largest number of decisions that lead from a row to the operation that gives a workspace its home.
+// stepsToOpen is the largest number of decisions between a row and the operation that gives the workspace its home.
 const stepsToOpen = 6
 
-// opened returns the error that opening the workspace now would cause, as the planner decides. It assumes that no
-// process has begun the workspace's operation, as after a restart.
+// opened returns the error that opening the workspace now would cause, according to the planner. It assumes that no
+// process works on the workspace's operation, as after a restart.
 func opened(now time.Time, s sight) (workspace.ErrorReason, string) {
 	w := s.row.Workspace
 	o := workspace.Observation{

@@ -1,7 +1,7 @@
 // Package verify compares the database with the archives in the object store and the volumes on the backend. It is for
-// an installation that was restored from backups (SPEC 12.9), and may run beside a serving one.
+// an installation that was restored from backups (SPEC 12.9). It may run while the installation serves users.
 //
-// It owns the findings and their remedies. It asks the planner what would become of a workspace that is opened, so
+// It owns the findings and their remedies. It asks the planner what would happen to a workspace if it were opened, so
 // that it never contradicts the product. It must change nothing, and its memory must not grow with the number of
 // workspaces or objects.
 package verify
@@ -37,23 +37,23 @@ type Store interface {
 type Archives interface {
 	List(ctx context.Context, page func([]archive.Object) error) error
 	Versions(ctx context.Context, id workspace.ID) ([]workspace.ArchiveVersion, error)
-	// Stat returns a malformed commit marker as one without a checksum, and an error.
+	// If a commit marker is malformed, Stat returns it without a checksum, together with an error.
 	Stat(ctx context.Context, key string) (archive.Info, error)
 	ReadBack(ctx context.Context, key string, pace func(n int) error) (archive.Content, error)
 	// Locked reports whether an archive is encrypted to keys that are missing here.
 	Locked(ctx context.Context, key string) (bool, error)
 }
 
-// Options are the two sides of the comparison. Backend may be nil if it is not known: homes that exist only there are
-// then not reported.
+// Options are the two sides of the comparison. Backend may be nil if it is not known. Then nothing is reported about
+// homes that exist only on the backend.
 type Options struct {
 	Store    Store
 	Archives Archives
 	Backend  backend.Sensors
-	// Read reads every archive completely, instead of only the checksum in the commit marker of each current
-	// one.
+	// If Read is set, every archive is read completely. Otherwise only the checksum in the commit marker of each
+	// current archive is read.
 	Read bool
-	// Progress, if set, is called after each page with the counts so far.
+	// Progress, if set, is called with the counts so far after each page.
 	Progress func(Report)
 }
 
@@ -69,11 +69,11 @@ type Discrepancy struct {
 
 // Report counts the examined objects.
 type Report struct {
-	// Workspaces is how many of the about Of workspaces in the database were compared. It does not include the Unknown
-	// ones.
+	// Workspaces is how many of the database's workspaces were compared. Of is about how many the database has. Unknown
+	// is how many workspaces only the object store has; Workspaces does not include them.
 	Workspaces, Of, Unknown int64
 	// Objects were listed. Archives is the number of the workspaces' archives; Read is how many of them were read back,
-	// and Bytes how much that was in total.
+	// and Bytes is their total size.
 	Objects, Archives, Read, Bytes int64
 	// Problems and Warnings are the numbers of findings.
 	Problems, Warnings int64
@@ -82,8 +82,8 @@ type Report struct {
 const (
 	// pageSize is how many rows are read at once.
 	pageSize = 1000
-	// maxVersions is how many archives of one workspace are compared. In normal use no workspace has that many;
-	// of the others only the number would be known.
+	// maxVersions is how many archives of one workspace are compared. In normal use no workspace has that many.
+	// Archives beyond that number are only counted.
 	maxVersions = 10_000
 	// sampled is how many archives are checked for a matching key if Read is not set.
 	sampled = 20
@@ -116,11 +116,11 @@ type stat struct {
 	err error
 }
 
-// Run compares, and calls the function each with every finding, in the order of the ids. After an error, workspaces
-// without a finding are not known to be intact.
+// Run compares the two sides, and calls the function each with every finding, in the order of the ids. If it returns an
+// error, a workspace without a finding is not necessarily intact.
 //
 // Both lists are in the order of the ids and are read page by page, side by side. A suspicious workspace is examined
-// once more by itself before it is reported, because the installation may be in use.
+// separately once more before it is reported, because the installation may be in use.
 func Run(ctx context.Context, o Options, each func(Discrepancy) error) (Report, error) {
 	r := &run{Options: o, each: each}
 	var err error
@@ -173,7 +173,8 @@ func (r *run) progress() {
 	}
 }
 
-// group compares the workspace whose archives were collected, after all workspaces before it, which have none.
+// group compares the workspace whose archives were collected. Before that it compares the workspaces that precede it in
+// the database, which have no archives.
 func (r *run) group(ctx context.Context) (err error) {
 	id, versions := r.id, r.versions
 	r.versions = r.versions[:0]
@@ -321,7 +322,7 @@ func current(w store.Inspected) string {
 // leveled makes a finding of one level.
 type leveled func(remedy, format string, args ...any) check.Finding
 
-// try tries the current archive and, with Read, all others that a recovery may choose.
+// try checks the current archive of a workspace and, with Read, all other archives that a recovery may choose.
 func (r *run) try(ctx context.Context, s sight) error {
 	var key string
 	if s.row != nil {
@@ -349,9 +350,9 @@ func (r *run) try(ctx context.Context, s sight) error {
 	return nil
 }
 
-// open tries one archive: whether there is a key for it, and whether its content matches its commit marker and
-// the database. A missing archive was reported before. An archive that an answering store withholds is
-// reported, too, and does not stop the examination of the others.
+// open checks one archive: whether this configuration has a key for it, and whether its content matches its commit
+// marker and the database. It ignores a missing archive, which was reported before. If the store answers but does not
+// give the archive, open reports that, and the other archives are still examined.
 func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level leveled) error {
 	tell := func(f check.Finding) error { return r.tell(Discrepancy{Finding: f, Workspace: id, Archive: key}) }
 	if r.Read || r.tried < sampled {
@@ -380,8 +381,8 @@ func (r *run) open(ctx context.Context, id workspace.ID, key, sum string, level 
 	return nil
 }
 
-// withheld reports that the store answered with err about an archive of a workspace. It returns err if the
-// store does not list the archives of that workspace either.
+// withheld reports that the store answered a request for an archive with err. If the store does not even list the
+// archives of that workspace, it does not answer at all, and withheld returns err.
 func (r *run) withheld(ctx context.Context, id workspace.ID, err error, level leveled, tell func(check.Finding) error) error {
 	if _, silent := r.Archives.Versions(ctx, id); silent != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/codehub/gateway/storagejob/contract"
 )
 
-// world is a database, an object store and a backend, as the comparison sees them.
+// world implements the database, the object store and the backend of a comparison.
 type world struct {
 	t       *testing.T
 	rows    []store.Inspected
@@ -157,7 +157,7 @@ func (w *world) home(id workspace.ID, key string) store.Inspected {
 	return r
 }
 
-// TestARestoredInstallation: each workspace is in another state, and gets its own finding.
+// TestARestoredInstallation: each workspace is in a different state, and gets the finding for that state.
 func TestARestoredInstallation(t *testing.T) {
 	const problem, warning = check.LevelProblem, check.LevelWarning
 	for _, tt := range []struct {
@@ -284,8 +284,8 @@ func TestARestoredInstallation(t *testing.T) {
 	}
 }
 
-// TestWhatArchivesHold: without reading, the checksum in the commit marker of each current archive is compared with
-// the database's. With reading, the content of every archive is checked.
+// TestWhatArchivesHold: even if archives are not read, the checksum in the commit marker of each current archive is
+// compared with the database's. With reading, the content of every archive is checked.
 func TestWhatArchivesHold(t *testing.T) {
 	const bad, malformed = "wrong", ""
 	type of struct{ content, marker map[string]string }
@@ -350,7 +350,7 @@ func TestWhatArchivesHold(t *testing.T) {
 	}
 }
 
-// The store no longer gives out one archive of many, for example because it was moved to cold storage. The
+// The object store no longer gives out one of many archives, for example because it was moved to cold storage. The
 // others are still examined, unless the store does not answer at all.
 func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
 	cold := errors.New("InvalidObjectState: it is in cold storage")
@@ -385,7 +385,8 @@ func TestAnArchiveThatTheStoreDoesNotGive(t *testing.T) {
 	}
 }
 
-// Archives of a workspace that the database does not know are read, too, because one of them will be adopted.
+// Archives of a workspace that the database does not know are read, too, because an administrator may adopt one of
+// them.
 func TestArchivesOfAnUnknownWorkspace(t *testing.T) {
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
 	w.archive(id(1), 1)
@@ -399,7 +400,7 @@ func TestArchivesOfAnUnknownWorkspace(t *testing.T) {
 	}
 }
 
-// Without the backend, nothing is reported about files that may be on a volume.
+// If the backend is not known, nothing is reported about files that may be on a volume.
 func TestWithoutTheBackend(t *testing.T) {
 	w := &world{t: t, volumes: map[workspace.ID]workspace.Volume{}}
 	asleep := w.home(id(1), "")

@@ -8,12 +8,11 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace/planner"
 )
 
-// Course is what the controller does to bring a workspace to another desired state, if nothing fails.
+// Course counts what the controller does to bring a workspace to another desired state if nothing fails.
 type Course struct {
-	// Saves is how often its row is written, and Told how many of these writes notify the
-	// processes.
+	// Saves is how often the workspace's row is written, and Told is how many of these writes notify the processes.
 	Saves, Told int
-	// Actions are the calls of actuators, and Asks the questions to the object store.
+	// Actions counts the calls of actuators, and Asks the questions to the object store.
 	Actions map[planner.Action]int
 	Asks    int
 }
@@ -46,7 +45,8 @@ func newWorld() *world {
 	}}
 }
 
-// Courses are those of a day: from ARCHIVED and from STANDBY to RUNNING, to sleep, and to the archive.
+// Courses returns the courses of a day: from ARCHIVED to RUNNING, from STANDBY to RUNNING, from RUNNING to STANDBY, and
+// from STANDBY to ARCHIVED.
 func Courses() (restore, start, sleep, archive Course) {
 	w := newWorld()
 	w.drive(workspace.DesiredRunning)
@@ -58,8 +58,8 @@ func Courses() (restore, start, sleep, archive Course) {
 	return restore, start, sleep, archive
 }
 
-// drive lets the planner decide until the workspace is as desired. That takes a few decisions; if it takes many, this
-// world lacks something that the planner waits for.
+// drive lets the planner decide until the workspace is as desired. That takes a few decisions. If it takes many, the
+// planner waits for something that this simulated world lacks.
 func (w *world) drive(desired workspace.DesiredState) (c Course) {
 	const many = 60
 	c.Actions = map[planner.Action]int{}
@@ -91,7 +91,7 @@ func (w *world) drive(desired workspace.DesiredState) (c Course) {
 	panic(fmt.Sprintf("the workspace does not become %s: %+v", desired, w.row))
 }
 
-// told reports whether the triggers of the schema tell processes about a change.
+// told reports whether the database's triggers notify the processes about a change.
 func told(was, is workspace.Workspace) bool {
 	return was.Phase != is.Phase || was.Operation != is.Operation || was.Endpoint != is.Endpoint || was.ErrorReason != is.ErrorReason
 }

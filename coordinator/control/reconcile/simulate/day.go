@@ -24,14 +24,14 @@ type Config struct {
 
 // Times are how long the actions of the backend and the store take.
 type Times struct {
-	// Start is the time of a container's start, from the request to the first answer, and Provision that of a volume's
-	// creation. JobStart is the start of a storage job, without its transfer.
+	// Start is how long a container takes to start, from the request to the first answer. Provision is how long the
+	// creation of a volume takes, and JobStart how long a storage job takes without its transfer.
 	Start, Provision, JobStart time.Duration
-	// Rate is how many bytes of a packed home a job moves in a second, either way.
+	// Rate is how many bytes of a packed home a job transfers in a second, in either direction.
 	Rate float64
 }
 
-// Minute is what happens in one minute, and how much there is at its end.
+// Minute counts the events of one minute, and the workspaces and jobs in each state at its end.
 type Minute struct {
 	Comes, Starts, Restores, Sleeps, Archives float64
 	Active, Running, Asleep, Archived         float64
@@ -54,8 +54,8 @@ func (m Minute) times(f float64) Minute {
 	}
 }
 
-// quarter is how many minutes count as one: nothing breaks in less time, and a few people more or fewer in one minute
-// are chance.
+// quarter is how many minutes are averaged. An overload of less time breaks nothing, and in a single minute there may
+// be a few more or fewer people by chance.
 const quarter = 15
 
 // Quarters returns the mean minute of each quarter of an hour.
@@ -76,11 +76,11 @@ type Result struct {
 	Minutes []Minute
 	// AwakeSeconds and AsleepSeconds are the sums of all workspaces.
 	AwakeSeconds, AsleepSeconds float64
-	// Waits are how long people waited for workspaces that were archived, and for those that slept.
+	// RestoreWaits are how long people waited for workspaces that were archived, and StartWaits for those that slept.
 	RestoreWaits, StartWaits []time.Duration
 }
 
-// The states of a workspace in the simulation: those of the product, with the operations between them.
+// The states of a workspace in the simulation are those of the product, and the operations between them.
 type state uint8
 
 const (
@@ -283,7 +283,7 @@ func (r *run) ask(id int32, class schedule.Class) {
 	r.waiting = append(r.waiting, schedule.Request{Owner: key, Class: class, Since: moment(r.now), Key: key})
 }
 
-// beginJobs gives places to storage jobs, in the order of the product.
+// beginJobs gives places to storage jobs, in the order in which the product does.
 func (r *run) beginJobs() {
 	free := r.MaxJobs - len(r.jobs)
 	if free <= 0 || len(r.waiting) == 0 {

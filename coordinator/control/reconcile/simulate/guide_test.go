@@ -22,17 +22,19 @@ import (
 var update = flag.Bool("update", false, "simulate a million workspaces, and write tables and plots into the guide")
 
 const (
-	// guideWorkspaces is the number of workspaces in the guide, and testWorkspaces that in its test.
+	// guideWorkspaces is the number of workspaces that the guide simulates, and testWorkspaces is the number in the
+	// guide's test.
 	guideWorkspaces, testWorkspaces = 1_000_000, 20_000
-	// tolerance is how far a number of the guide may differ from the result of a small simulation: the busiest quarter
-	// of an hour of few people is busier than that of many.
+	// tolerance is how far a number of the guide may differ from the result of a small simulation. They differ because
+	// with few people the busiest quarter of an hour is relatively busier than with many.
 	tolerance = 0.25
 	docs      = "../../../../caddymodule/docs"
 	begins    = "<!-- made by make simulate -->"
 	ends      = "<!-- end -->"
 )
 
-// production is what the guide simulates: the times that the example advises, on Kubernetes.
+// production returns what the guide simulates: an installation on Kubernetes, with the times that the example
+// recommends.
 func production(workspaces int) Config {
 	s := ttl.DefaultSettings()
 	s.Standby, s.Archive = 3*time.Hour, 24*time.Hour
@@ -42,7 +44,7 @@ func production(workspaces int) Config {
 	}
 }
 
-// described explains what a dependency is, and what to do about it, in both languages of the guide.
+// described explains, in both languages of the guide, what a dependency is and how to raise its limit.
 var described = map[string]struct{ en, set, ko, setKo string }{
 	"jobs":           {"storage jobs on a Monday", "`coordinator max_jobs`", "월요일의 스토리지 작업", "`coordinator max_jobs`"},
 	"looks":          {"looks into workspaces before they sleep", "a longer `ttl standby`; more installations", "잠들기 전 워크스페이스 확인", "`ttl standby`를 길게, 또는 설치를 나눔"},
@@ -133,14 +135,15 @@ type costs struct {
 	month        float64 // dollars
 }
 
-// What a workspace reserves while it is awake, and its disk while it is not archived.
+// These are the resources that a workspace reserves while it is awake, and the disk that it uses while it is not
+// archived.
 const (
 	reservedGiB, reservedCPUs, homeGB = 0.5, 0.1, 10
 	workingDays, monthDays            = 22, 30.4
 )
 
-// month is the monthly cost of a workspace, by the hours of a working day for which it is awake and
-// on the disk.
+// month returns the monthly cost of a workspace. awake and onDisk are the hours of a working day during which it is
+// awake and its home is on the disk.
 func month(awake, onDisk, archivedGB, days float64) float64 {
 	return days*awake*(reservedGiB*unit("memory_price")+reservedCPUs*unit("cpu_price")) +
 		onDisk/24*days/monthDays*homeGB*unit("disk_price") + archivedGB*unit("store_price")
@@ -222,8 +225,8 @@ func charts(r Result) map[string]plot.Chart {
 	}
 }
 
-// TestSimulate prints the figures of a million workspaces. `make simulate` runs it with -update, which
-// also writes the tables and plots of the guide.
+// TestSimulate prints the figures of a million workspaces. `make simulate` runs this test with -update, which also
+// writes the guide's tables and plots.
 func TestSimulate(t *testing.T) {
 	if !*update {
 		t.Skip("make simulate says that it is to run")
@@ -267,7 +270,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// rewrite puts the tables into a guide, each between its two comments.
+// rewrite replaces the tables in a guide, each between its two comments.
 func rewrite(t *testing.T, file string, tables ...string) {
 	t.Helper()
 	path := filepath.Join(docs, file)
@@ -354,7 +357,7 @@ func value(text string) float64 {
 	return v
 }
 
-// TestCourses: the rates are computed from what the planner does in a day.
+// TestCourses checks the courses from which the rates are computed: what the planner does in a day.
 func TestCourses(t *testing.T) {
 	restore, start, sleep, archive := Courses()
 	for name, c := range map[string]Course{"restore": restore, "start": start, "sleep": sleep, "archive": archive} {
@@ -367,8 +370,8 @@ func TestCourses(t *testing.T) {
 	}
 }
 
-// TestRun: the same seed gives the same day; few places for jobs make people wait on a Monday; and every workspace is
-// always in exactly one state.
+// TestRun: the same seed gives the same day. If there are few places for jobs, people wait on a Monday. Every workspace
+// is always in exactly one state.
 func TestRun(t *testing.T) {
 	c := production(5000)
 	one, two := Run(c), Run(c)
@@ -390,7 +393,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestHolds: each limit is found from both sides, and the larger installation holds more.
+// TestHolds: the guide describes every dependency, each dependency holds some workspaces, and a larger installation
+// holds at least as many as a smaller one.
 func TestHolds(t *testing.T) {
 	r := Run(production(5000))
 	for _, in := range Installations {

@@ -13,7 +13,7 @@ type Installation struct {
 	Processes int
 	// Shards divide the background work. MaxJobs and MaxConcurrent are the settings of those names.
 	Shards, MaxJobs, MaxConcurrent int
-	// Cores and GiB are those of one process, and DatabaseCores those of PostgreSQL.
+	// Cores and GiB are the processors and the memory of one process. DatabaseCores are the processors of PostgreSQL.
 	Cores, GiB, DatabaseCores float64
 	// Limited means that max_running_global is set, so that running workspaces are counted.
 	Limited bool
@@ -48,12 +48,12 @@ const (
 // Dependency is a part that fails beyond its capacity.
 type Dependency struct {
 	Key string
-	// Load is how much of the dependency's capacity a minute uses: 1 is all of it. It is for the workspaces of the
-	// simulation.
+	// Load returns how much of the dependency's capacity the workspaces of the simulation use in a minute: 1 is all of
+	// it.
 	Load func(m Minute, workspaces int, in Installation) float64
-	// Exact means that all of it may be used; otherwise a part must stay free.
+	// Exact means that all of the capacity may be used; otherwise a part must stay free.
 	Exact bool
-	// Only names the backend if only one has this dependency; empty means both.
+	// Only names the backend that has this dependency; empty means that both have it.
 	Only string
 }
 
@@ -62,8 +62,8 @@ var restoreCourse, startCourse, sleepCourse, archiveCourse = Courses()
 // a returns the count per second for a count per minute.
 func a(n float64) float64 { return n / 60 }
 
-// saves and tellings are how many rows the controller writes in a second, and how many changes
-// processes are notified about. Each change of a desired state adds one to both.
+// saves returns how many rows the controller writes in a second, and tellings how many changes cause notifications.
+// Each change of a desired state adds one to both.
 func saves(m Minute) float64 {
 	return a(m.Restores)*float64(restoreCourse.Saves) + a(m.Starts-m.Restores)*float64(startCourse.Saves) +
 		a(m.Sleeps)*float64(sleepCourse.Saves) + a(m.Archives)*float64(archiveCourse.Saves)
@@ -79,13 +79,13 @@ func calls(m Minute) float64 {
 		a(m.Sleeps)*float64(sleepCourse.Calls()) + a(m.Archives)*float64(archiveCourse.Calls())
 }
 
-// lookups are how many sessions are read in a second: at most one per request, and one per process in each recheck
-// interval.
+// lookups returns how many sessions are read in a second. A session is read at most once per request, and at most once
+// per process in each recheck interval.
 func lookups(m Minute, in Installation) float64 {
 	return m.Active * min(unit("requests"), float64(in.Processes)/recheck)
 }
 
-// database is how much processor time PostgreSQL uses in a second, in ms.
+// database returns how much processor time PostgreSQL uses in a second, in ms.
 func database(m Minute, in Installation) float64 {
 	wakes, n, p := a(m.Starts), m.Running, float64(in.Processes)
 	return wakes*lockHeld(m, in) + saves(m)*unit("save") + tellings(m)*p*unit("told") +
@@ -95,8 +95,8 @@ func database(m Minute, in Installation) float64 {
 		lookups(m, in)*unit("session") + a(m.Comes)*(unit("list")+unit("stream")) + p*unit("compare")/10
 }
 
-// lockHeld is how long, in ms, one change to RUNNING holds the lock under which running workspaces are counted, without
-// its commit.
+// lockHeld returns how long, in ms, one change to RUNNING holds the lock under which running workspaces are counted.
+// The time of the commit is not included.
 func lockHeld(m Minute, in Installation) float64 {
 	held := unit("wake")
 	if in.Limited {
@@ -105,7 +105,8 @@ func lockHeld(m Minute, in Installation) float64 {
 	return held
 }
 
-// api is how many writes the API server gets in a second. A look is a write, too, because it is an exec.
+// api returns how many writes the API server of Kubernetes gets in a second. A look is a write, too, because it is an
+// exec.
 func api(m Minute) float64 {
 	return a(m.Restores)*(unit("job_calls")+unit("volume")) + a(m.Starts)*unit("pod_calls")/2 + a(m.Sleeps)*(unit("pod_calls")/2+unit("looks")) +
 		a(m.Archives)*(unit("job_calls")+unit("volume"))
@@ -159,7 +160,8 @@ var Dependencies = []Dependency{
 	}},
 }
 
-// Connections is how many connections to PostgreSQL there are, and how many it allows by default.
+// Connections returns how many connections to PostgreSQL the installation has, and how many PostgreSQL allows by
+// default.
 func (in Installation) Connections() (all, limit int) {
 	return in.Processes * (poolSize + sessionsBeside), maxConnections
 }
@@ -167,13 +169,15 @@ func (in Installation) Connections() (all, limit int) {
 // Hold is how many workspaces a dependency holds.
 type Hold struct {
 	Dependency
-	// Peak is how much of it the busiest quarter of an hour uses, for the workspaces of the simulation.
+	// Peak is how much of the dependency's capacity the workspaces of the simulation use in the busiest quarter of an
+	// hour.
 	Peak       float64
 	Workspaces int
 }
 
-// Holds returns what each dependency of an installation holds, starting with the one that breaks first. The load grows
-// with the workspaces, except for the time for which one holds the lock of the limits.
+// Holds returns for each dependency of an installation how many workspaces it holds, beginning with the one that breaks
+// first. The load grows in proportion to the workspaces. The exception is the lock of the limits, which each change
+// also holds for longer the more workspaces run.
 func Holds(r Result, in Installation) (all []Hold) {
 	quarters := r.Quarters()
 	for _, d := range Dependencies {
@@ -188,7 +192,8 @@ func Holds(r Result, in Installation) (all []Hold) {
 	return all
 }
 
-// holds looks for the number of workspaces with which the busiest quarter of an hour uses as much as is allowed.
+// holds looks for the number of workspaces that use, in the busiest quarter of an hour, exactly as much of the
+// dependency as is allowed.
 func holds(d Dependency, r Result, in Installation) int {
 	may := full
 	if d.Exact {

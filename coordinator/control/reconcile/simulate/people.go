@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The behaviour of the people is assumed, and each assumption is a field, because no product has published it.
+// The behaviour of the people is assumed, because no product has published such data. Each assumption is a field.
 // Published studies only show three things. Work begins within two hours around nine. An editor is used for half of a
 // working day, in pieces of less than an hour. Most accounts of a large installation are rarely used.
 
@@ -21,23 +21,23 @@ type Kind struct {
 // People describes who uses the workspaces of an installation, and how.
 type People struct {
 	Kinds []Kind
-	// Zones are the time zones in hours from that of the installation, with their shares.
+	// Zones are the time zones of the people with their shares, in hours from the installation's time zone.
 	Zones []Zone
-	// Begin and End are the hours of the day when the first session begins and the last one ends, with their
-	// deviations. Lunch begins around its hour and takes an hour.
+	// Begin and End are the hours of the day at which the first session begins and the last one ends. They vary from
+	// person to person by their standard deviations. Lunch begins around its hour and takes an hour.
 	Begin, BeginDeviation, End, EndDeviation, Lunch float64
-	// Session and Pause are the medians of the working time between two pauses and of the pauses, both with the
-	// deviation of their logarithms.
+	// Session is the median of the working times between two pauses, and Pause is the median of the pauses. The spreads
+	// are the standard deviations of their logarithms.
 	Session, Pause             time.Duration
 	SessionSpread, PauseSpread float64
-	// HomeBytes is the median size of a home when it is packed, with the deviation of its logarithm.
+	// HomeBytes is the median size of a packed home, and HomeSpread the standard deviation of its logarithm.
 	HomeBytes, HomeSpread float64
 }
 
 // Zone is a time zone.
 type Zone struct{ Hours, Share float64 }
 
-// Office are the people of one region, who begin at the same time: the hardest case.
+// Office returns the people of one region. They all begin at about the same time, which is the hardest case.
 func Office() People {
 	return People{
 		Kinds: []Kind{{"regular", 0.30, 0.80}, {"now and then", 0.30, 0.15}, {"rare", 0.40, 0.005}},
@@ -51,7 +51,7 @@ func Office() People {
 // session is one session of work, in seconds since the first day began.
 type session struct{ begin, end int32 }
 
-// day returns the sessions of a person on the working day of that number.
+// day returns the sessions of a person on the working day with that number.
 func (p People) day(r *rand.Rand, day int) (all []session) {
 	zone := p.zone(r)
 	at := func(hour, deviation float64) float64 {
@@ -85,7 +85,8 @@ func (p People) zone(r *rand.Rand) float64 {
 	return 0
 }
 
-// spread is a random value with that median, whose logarithm has that deviation.
+// spread returns a random value. median is the median of such values, and deviation is the standard deviation of their
+// logarithms.
 func spread(r *rand.Rand, median, deviation float64) float64 {
 	return median * math.Exp(deviation*r.NormFloat64())
 }

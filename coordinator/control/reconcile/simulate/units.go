@@ -3,20 +3,21 @@ package simulate
 // Unit is the cost of doing something once.
 type Unit struct {
 	Value float64
-	// Of is its unit, and From the place of the measurement, or the source.
+	// Of is the unit of the value. From says where it was measured, or what its source is.
 	Of, From string
 }
 
-// million is where statements were measured: PostgreSQL with a million rows that are in memory, in the
-// quickest of 15 calls one after the other.
+// million names the benchmark that measures the statements. It uses a PostgreSQL with a million rows, all in memory,
+// and reports the quickest of 15 consecutive calls.
 const million = "BenchmarkMillion in coordinator/store"
 
 // Units are the costs of things. Costs that are times are for one core of 2026. MEASURE=1 measures those of [million]
 // again.
 var Units = map[string]Unit{
-	// A change of the desired state with the limits, and each running workspace that its count reads; a row that the
-	// controller saves; a row that a process reads after a notification; a row of a cycle, and a row that the cycle
-	// leaves to another shard; a record of activity; a session, a list, a stream.
+	// In this order: a change of the desired state with the limits, and each running workspace that its count reads; a
+	// row that the controller saves; a row that a process reads after a notification; a row that a cycle reads, and a
+	// row that the cycle skips because it belongs to another shard; a record of activity; a session that is read, a
+	// list, the start of a stream, and a comparison.
 	"wake":       {0.65, "ms", million},
 	"count":      {0.000017, "ms a running workspace", million},
 	"save":       {0.61, "ms", million},
