@@ -27,15 +27,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// The defaults of [Activator.SetMaxHeld]: how many requests are held, and which fraction of them (one in DefaultShare) may belong
-// to one user.
+// The defaults of [Activator.SetMaxHeld]: DefaultMaxHeld is how many requests are held, and one in DefaultShare of them
+// may belong to one user.
 const (
 	DefaultMaxHeld = 1000
 	DefaultShare   = 10
 )
 
-// CheckMaxHeld returns an error, under the name of the setting, for a number that is invalid for [Activator.SetMaxHeld]. 0 is
-// valid and means that no request is held.
+// CheckMaxHeld returns an error, under the name of the setting, if the limit n is invalid for [Activator.SetMaxHeld]. A
+// limit of 0 is valid, and means that no request is held.
 func CheckMaxHeld(n int64) error {
 	if n < 0 {
 		return setting.Errorf("limits max_held", "must be at least 0, not %d", n)
@@ -73,7 +73,7 @@ type Activator struct {
 	probe   Probe
 	log     *zap.Logger
 	tracer  *tracing.Tracer
-	// failures treats all wake-ups as one outage: they all need the database.
+	// failures reports the failures of all wake-ups as one outage, because all of them need the database.
 	failures *outage.Reporter
 
 	held holds
@@ -114,10 +114,11 @@ func (a *Activator) Run(ctx context.Context) error {
 // Stopped is closed when all wake-ups end because the coordinator stops.
 func (a *Activator) Stopped() <-chan struct{} { return a.ctx.Done() }
 
-// Wake starts a wake-up of the workspace, or joins the current one, and extends it to at least timeout from now. It
-// overrides an earlier request for another state; a later one ends the wake-up (see [WakeUp.Overtaken]). The wake-up is
-// logged and traced as part of the request of ctx, but continues after ctx ends. A new wake-up is counted for the
-// client that by identifies. The audit names the first caller of Wake as the one who opened the workspace.
+// Wake starts a wake-up of the workspace or joins the current one, and extends it to at least timeout from now. It
+// overrides an earlier request for another state. A later request for another state ends the wake-up (see
+// [WakeUp.Overtaken]). The wake-up is logged and traced as part of the request of ctx, but continues after ctx ends. A
+// new wake-up is counted for the client that by identifies. In the audit, the first caller of Wake is the one who
+// opened the workspace.
 func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
 	return a.begin(ctx, id, e, timeout, by, true)
 }
@@ -126,9 +127,9 @@ func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, t
 const thawTimeout = 30 * time.Second
 
 // Used wakes a dozing workspace that is being used, for example by a message on a connection that is already open, or
-// by a person in its page. It then returns false: the use counts once the wake-up is granted, and not at all if a limit
-// forbids it. For a workspace that does not doze, Used does nothing and returns true, without allocating. It never
-// blocks. by is the actor for the audit; nil is the system itself.
+// by a person in its page. It then returns false: the use does not count before the wake-up is granted, and does not
+// count at all if a limit forbids the wake-up. For a workspace that does not doze, Used does nothing and returns true,
+// without allocating. It never blocks. by is the actor for the audit; nil is the system itself.
 func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	e, known := a.routes.Lookup(id)
 	if !known || !e.State().Dozes() {
@@ -142,14 +143,14 @@ func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	return false
 }
 
-// Join is [Activator.Wake] for requests that must not wake a workspace. It never sets the desired state, and only waits until
-// something else starts the workspace.
+// Join is [Activator.Wake] for requests that must not wake a workspace. Its wake-up never sets the desired state, and
+// only waits until something else starts the workspace.
 func (a *Activator) Join(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client) *WakeUp {
 	return a.begin(ctx, id, e, timeout, by, false)
 }
 
-// begin returns the current wake-up, or a new one, extended to the timeout. After the activator has stopped, it returns a wake-up
-// that has already ended, so that callers need no special case.
+// begin returns the current wake-up or a new one, and extends it to the timeout. After the activator has stopped, it
+// returns a wake-up that has already ended, so that callers need no special case.
 func (a *Activator) begin(ctx context.Context, id workspace.ID, e *route.Entry, timeout time.Duration, by metrics.Client,
 	wake bool) *WakeUp {
 	now := time.Now()
@@ -203,7 +204,8 @@ func (a *Activator) InProgress(id workspace.ID, timeout time.Duration) *WakeUp {
 	return w
 }
 
-// Forget lets the next request try again, although a limit has just refused the last wake-up: the cause may be gone.
+// Forget lets the next request try again although a limit has just refused the last wake-up, because the cause may be
+// gone.
 func (a *Activator) Forget(id workspace.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +214,8 @@ func (a *Activator) Forget(id workspace.ID) {
 	}
 }
 
-// later returns the later of two times. Wake-ups are only ever extended: an earlier request may have had a longer timeout.
+// later returns the later of two times. A wake-up is extended to the later time, because an earlier request may have
+// had a longer timeout.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -136,7 +136,7 @@ func (h *harness) set(f func()) {
 	f()
 }
 
-// change changes the workspace's row, and waits until the table has it.
+// change changes the workspace's row, and waits until the route table has the new row.
 func (h *harness) change(f func(*store.Route)) {
 	h.set(func() {
 		revision := h.row.Revision
@@ -241,7 +241,8 @@ func TestEndsWhenNoRequestExtendsIt(t *testing.T) {
 	})
 }
 
-// TestAnOutageIsLoggedOnceForAllWakeUps: however many workspaces are woken, and however often, they share one database.
+// TestAnOutageIsLoggedOnceForAllWakeUps: an outage of the database is logged once, however many workspaces are woken
+// and however often.
 func TestAnOutageIsLoggedOnceForAllWakeUps(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = errors.New("the database does not answer")
@@ -314,8 +315,8 @@ func TestARefusalIsKeptForAMoment(t *testing.T) {
 	})
 }
 
-// TestALimitIsWaitedForWhileAnotherWorkspaceStops: a limit is final only if none of the workspaces that count against it is being
-// put to sleep.
+// TestALimitIsWaitedForWhileAnotherWorkspaceStops: while one of the workspaces that count against a limit is being put
+// to sleep, the wake-up waits. Only otherwise is the limit's refusal final.
 func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = &service.LimitError{Scope: "user", Limit: 1}
@@ -342,8 +343,8 @@ func TestALimitIsWaitedForWhileAnotherWorkspaceStops(t *testing.T) {
 	})
 }
 
-// TestALimitIsAskedOnceMore: the other workspace may stop between the attempt that the limit refuses and the query for workspaces
-// that are being put to sleep.
+// TestALimitIsAskedOnceMore: after a refusal, the wake-up looks for workspaces that are being put to sleep. If it finds
+// none, it makes one more attempt, because the other workspace may have stopped between the first attempt and the look.
 func TestALimitIsAskedOnceMore(t *testing.T) {
 	for _, scope := range []string{"user", "global"} {
 		t.Run(scope, func(t *testing.T) {
@@ -400,7 +401,8 @@ func TestProgressOfAWakeUp(t *testing.T) {
 	})
 }
 
-// TestTheTableKeepsTheEntryOfAWakeUp: a wake-up may last longer than the table keeps an entry without requests.
+// TestTheTableKeepsTheEntryOfAWakeUp: the route table keeps the entry of a workspace during its wake-up, even if the
+// wake-up lasts longer than the table keeps other entries without requests.
 func TestTheTableKeepsTheEntryOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.refuse = service.ErrOperationInProgress
@@ -486,7 +488,8 @@ func TestHoldIsBounded(t *testing.T) {
 	}
 }
 
-// TestProbeAsksBelowTheBasePath: an application that keeps its prefix may serve nothing at the root.
+// TestProbeAsksBelowTheBasePath: the probe requests the base path, because an application that keeps its prefix may
+// serve nothing at the root.
 func TestProbeAsksBelowTheBasePath(t *testing.T) {
 	asked := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
@@ -516,8 +519,8 @@ func TestProbeTellsAServerThatIsNotUpYet(t *testing.T) {
 	}
 }
 
-// TestTheRequestOfAWakeUp: the desired state, the log line and the spans belong to the request that has begun the wake-up. The
-// traces of other requests that wait for it link to it.
+// TestTheRequestOfAWakeUp: the change of the desired state, the log line and the spans of a wake-up belong to the
+// request that began it. The traces of other requests that wait for the wake-up link to it.
 func TestTheRequestOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		request := func(name string) (context.Context, trace.Span) {

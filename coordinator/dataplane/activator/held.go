@@ -2,8 +2,8 @@ package activator
 
 import "sync"
 
-// holds counts the waiting requests, in total and per user. One user's workspace that does not come up must not take all users'
-// places (SPEC 8).
+// holds counts the waiting requests, in total and per user. If a workspace of one user does not start, its requests
+// must not take the places of all users (SPEC 8).
 type holds struct {
 	mu             sync.Mutex // guards the fields below
 	total          int64
@@ -23,8 +23,8 @@ const (
 	ShareFull
 )
 
-// SetMaxHeld changes how many requests may be held at a time, in total and per user. perUser 0 means one in [DefaultShare] of
-// limit, but at least one.
+// SetMaxHeld changes how many requests may be held at a time, in total and per user. If perUser is 0, it is one in
+// [DefaultShare] of limit, but at least 1.
 func (a *Activator) SetMaxHeld(limit, perUser int64) {
 	if perUser == 0 {
 		perUser = max(limit/DefaultShare, 1)

@@ -19,8 +19,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestGivesWayToALaterRequest: the wake-up reports how long ago it was requested, and ends when a user has requested sleep
-// since then.
+// TestGivesWayToALaterRequest: a wake-up tells the service layer how long ago it was requested. If a user has requested
+// sleep since then, the wake-up ends.
 func TestGivesWayToALaterRequest(t *testing.T) {
 	bubble(t, func(h *harness) {
 		w := h.Wake(t.Context(), id, h.entry, time.Hour)
@@ -51,7 +51,8 @@ func TestGivesWayToALaterRequest(t *testing.T) {
 	})
 }
 
-// TestAnotherRequestIsLaterThanASleep: this is so even if the request joins a wake-up that the sleep is about to end.
+// TestAnotherRequestIsLaterThanASleep: a request to wake the workspace that comes after a request for sleep prevails,
+// even if it joins a wake-up that the sleep is about to end.
 func TestAnotherRequestIsLaterThanASleep(t *testing.T) {
 	bubble(t, func(h *harness) {
 		h.set(func() { h.refuse = errors.New("the database does not answer") })
@@ -71,8 +72,9 @@ func TestAnotherRequestIsLaterThanASleep(t *testing.T) {
 	})
 }
 
-// TestASleepEndsTheWakeUpsOfAllGateways: two processes wake a workspace that does not start, as if no node were available. They
-// overcome what the TTL runner does meanwhile, but not what the owner does.
+// TestASleepEndsTheWakeUpsOfAllGateways: two processes wake a workspace that does not start, for example because no
+// node is available. If the TTL runner puts it to sleep meanwhile, the wake-ups wake it again. If its owner does, they
+// end.
 func TestASleepEndsTheWakeUpsOfAllGateways(t *testing.T) {
 	st := storetest.Open(t)
 	s := service.New(st, service.Options{})

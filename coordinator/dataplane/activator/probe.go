@@ -9,9 +9,9 @@ import (
 // probeTimeout bounds one probe. An application may take several seconds for its first answer.
 const probeTimeout = 10 * time.Second
 
-// ProbeHTTP returns a probe that sends GET to the root of the application. Every answer is good, even 401 or 404, except those of
-// a server that is still starting: 502, 503 and 504. The probe does not follow redirects: a redirect is an answer, and it may
-// lead elsewhere.
+// ProbeHTTP returns a probe that sends GET to the root of the application. Every answer is good, even 401 or 404. The
+// exceptions are 502, 503 and 504, which come from a server that is still starting. The probe does not follow
+// redirects: a redirect is an answer, and it may lead elsewhere.
 func ProbeHTTP() Probe {
 	client := &http.Client{
 		Timeout: probeTimeout,

@@ -16,7 +16,8 @@ type WakeProgress struct {
 	During workspace.Operation
 	// StepBegan is when the current phase and operation began, as observed by the wake-up.
 	StepBegan time.Time
-	// Room is the name of the user's workspace that must stop first because of a limit; it is empty if there is none.
+	// Room is the name of another workspace of the user that must stop first because of a limit. It is empty if there
+	// is none.
 	Room string
 
 	phase     workspace.Phase // since StepBegan, with operation
@@ -52,9 +53,9 @@ func (w *WakeUp) follow(st *route.State) {
 }
 
 // awaitRoom looks for another workspace of the owner that counts against a limit and is being put to sleep. It waits
-// until that workspace changes, for at most checkAgain. It reports false if there is none: the limit is then final if
-// it also refuses the next attempt. Which workspace that is comes from the database, so any process may wait, not only
-// the one that was asked to make room.
+// until that workspace changes, for at most checkAgain. It reports false if there is no such workspace: if the limit
+// then refuses the next attempt, too, that is final. It finds the workspace in the database, so any process may wait,
+// and not only the one that was asked to make room.
 func (w *WakeUp) awaitRoom(st *route.State) bool {
 	ctx, cancel := context.WithTimeout(w.activator.ctx, attemptTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ type stages struct {
 	took  [metrics.Stages]time.Duration
 }
 
-// enter records that the wake-up enters a stage at the given time.
+// enter records that the wake-up enters a stage at the time at.
 func (s *stages) enter(stage metrics.Stage, at time.Time) {
 	s.took[s.now] += at.Sub(s.since)
 	s.now, s.since = stage, at

@@ -12,7 +12,7 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// TestStagesOfAWakeUp: a wake-up is in one stage at a time, and its stages add up to the total.
+// TestStagesOfAWakeUp: a wake-up is in one stage at a time, and the times of its stages add up to its total time.
 func TestStagesOfAWakeUp(t *testing.T) {
 	bubble(t, func(h *harness) {
 		m := metrics.New(func() *metrics.State { return new(metrics.State) })
@@ -75,7 +75,7 @@ func TestHowWakeUpsEnd(t *testing.T) {
 	}
 }
 
-// gathered returns the sums of the histograms by their last label, and how the only wake-up has ended.
+// gathered returns the sums of the histograms by the value of their last label, and how the only wake-up has ended.
 func gathered(t *testing.T, m *metrics.Metrics) (sums map[string]float64, ended string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -22,24 +22,24 @@ import (
 
 // The pace of a wake-up.
 const (
-	// checkAgain is how often the desired state is set again while it is refused or has no visible effect: the notification may
-	// have been lost.
+	// checkAgain is the time after which the wake-up looks again, and sets the desired state again if necessary, while
+	// the state is refused or has no visible effect. A notification may have been lost.
 	checkAgain = time.Second
 	// The pause after a failed attempt: the first and the longest.
 	retryMin = 250 * time.Millisecond
 	retryMax = 5 * time.Second
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 10 * time.Second
-	// refusalKept is how long a refusal answers further requests without another attempt.
+	// refusalKept is how long further requests get the same refusal without another attempt.
 	refusalKept = time.Second
 	// The pause between two probes: the first and the longest.
 	probeMin = 25 * time.Millisecond
 	probeMax = 250 * time.Millisecond
 )
 
-// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is gone, when the service layer
-// refuses, when a user has requested another state since the last request to wake it, or when the timeouts of all requests that
-// started, joined or extended it have passed.
+// WakeUp is the wake-up of one workspace. It ends when the workspace is ready, has failed or is gone. It also ends when
+// the service layer refuses, or when a user has requested another state since the last request to wake the workspace.
+// Lastly, it ends when the timeouts of all requests that started, joined or extended it have passed.
 type WakeUp struct {
 	activator *Activator
 	id        workspace.ID
@@ -68,15 +68,15 @@ func (w *WakeUp) Refusal() *service.LimitError {
 	return w.refused
 }
 
-// Overtaken reports whether the wake-up has ended because a user requested sleep or the archive after the last request to wake
-// the workspace. It is known once the wake-up has ended.
+// Overtaken reports whether the wake-up has ended because a user requested to put the workspace to sleep or to archive
+// it, after the last request to wake it. It is known once the wake-up has ended.
 func (w *WakeUp) Overtaken() bool {
 	w.activator.mu.Lock()
 	defer w.activator.mu.Unlock()
 	return w.overtaken
 }
 
-// guarded is run with a guard: after a panic the wake-up has failed, and the next request begins a new one.
+// guarded calls run. If run panics, the wake-up has failed, and the next request begins a new one.
 func (w *WakeUp) guarded() {
 	if err := guard.Call(guard.Workspace, func() error { w.run(); return nil }); err != nil {
 		w.activator.log.Error("waking a workspace panicked", zap.String(logkey.Workspace, string(w.id)), zap.Error(err),
@@ -132,7 +132,8 @@ func (w *WakeUp) run() {
 			if w.giveWay(asked) {
 				return
 			}
-		// Granted, or possible after a change that the row will show: read the row now, in case its notification is lost.
+		// The change was granted, or will be possible after a change that the row will show. The row is read now, in
+		// case the notification about it is lost.
 		case err == nil || errors.Is(err, service.ErrOperationInProgress) || errors.Is(err, service.ErrNotFound):
 			w.activator.failures.Recovered()
 			pause.Reset()
@@ -152,8 +153,8 @@ func newBackoff(first, longest time.Duration, factor float64) *backoff.Exponenti
 	return b
 }
 
-// setDesired makes one attempt in the owner's name: only the owner's requests start a wake-up, and the owner's limits
-// apply. It returns the time at which the state was requested.
+// setDesired makes one attempt to set the desired state, in the owner's name, because only the owner's requests start a
+// wake-up and the owner's limits apply. It returns the time at which the state was requested.
 func (w *WakeUp) setDesired(st *route.State) (asked time.Time, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, attemptTimeout)
 	defer cancel()
@@ -180,8 +181,8 @@ func (w *WakeUp) giveWay(asked time.Time) bool {
 	return true
 }
 
-// wait returns when st is outdated, after at most d, or when the wake-up's time is up. It reports whether st may still be the
-// newest state.
+// wait waits until st is outdated, but for at most d, and not longer than until the wake-up's time is up. It reports
+// whether st may still be the newest state.
 func (w *WakeUp) wait(st *route.State, d time.Duration) bool {
 	w.activator.mu.Lock()
 	d = min(d, time.Until(w.until))
@@ -258,8 +259,8 @@ func (w *WakeUp) end(refused *service.LimitError, how metrics.WakeEnd) {
 	w.endLocked(refused, how)
 }
 
-// endLocked requires activator.mu, so that no request can join an ended wake-up. Only a refused wake-up is kept for a moment, to
-// answer requests without asking the service layer again.
+// endLocked is end for a caller that holds activator.mu, so that no request can join an ended wake-up. A refused
+// wake-up is kept for a moment, so that further requests get its refusal without another attempt.
 func (w *WakeUp) endLocked(refused *service.LimitError, how metrics.WakeEnd) {
 	a := w.activator
 	w.refused = refused

@@ -61,7 +61,7 @@ func read(t testing.TB, l *activity.Log) map[workspace.ID]time.Time {
 	return seen.At
 }
 
-// near fails unless at is now, within the possible difference of two clocks.
+// near fails the test unless at is about now. It allows for the difference that two clocks may have.
 func near(t testing.TB, at time.Time) {
 	t.Helper()
 	if d := time.Since(at).Abs(); d > 20*time.Second {
@@ -87,7 +87,8 @@ func TestWhatIsRecordedIsFlushed(t *testing.T) {
 	}
 }
 
-// TestInputIsToldFromOtherUse: the last use by a person has its own time, which is removed together with the other time.
+// TestInputIsToldFromOtherUse: the last use by a person has a time of its own. It is removed together with the time of
+// the last use of any kind.
 func TestInputIsToldFromOtherUse(t *testing.T) {
 	client := connect(t, devenv.Redis(t))
 	c := newClock(time.Now())
@@ -171,7 +172,7 @@ func TestNothingIsDroppedWhileRedisIsAway(t *testing.T) {
 		t.Fatal("reading from a server that does not answer succeeds")
 	}
 	start()
-	// After as many failed dials as its maximum number of connections, the client dials once a second.
+	// After it has failed to dial as often as it may have connections, the client dials only once a second.
 	wait.For(t, "redis is used again", func() error { return b.Flush(t.Context()) })
 	if seen := read(t, log); len(seen) != 4 {
 		t.Fatalf("redis has %v, want all four workspaces", seen)
@@ -200,7 +201,7 @@ func TestIdleSlotsAreFreedAndReturnWhenTouched(t *testing.T) {
 	if err := log.Remove(t.Context(), read(t, log), nil); err != nil {
 		t.Fatal(err)
 	}
-	// Both holders keep touching their slot, and a request records activity through the buffer in between.
+	// Both holders touch the slot that they hold, and before that a request records activity through the buffer.
 	b.Record(id(1))
 	flush(t, b)
 	for _, s := range []*activity.Slot{held, other} {
@@ -287,7 +288,7 @@ func TestOnlyWhatHasNotMovedIsRemoved(t *testing.T) {
 	if len(seen) != 2500 {
 		t.Fatalf("read %d entries", len(seen))
 	}
-	// Between Read and Remove, one time changes, one is added and one is removed.
+	// After Read and before Remove, one time changes, one is added and one is removed.
 	moved, added, gone := id(7), id(9000), id(8)
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base + 60_000), Member: string(moved)})
 	client.ZAdd(t.Context(), activity.DefaultKey, redis.Z{Score: float64(base), Member: string(added)})

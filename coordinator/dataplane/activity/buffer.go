@@ -1,14 +1,14 @@
 // Package activity carries the times at which workspaces are used from the gateway's hot path to Redis. From there the TTL runner
-// takes them to PostgreSQL (SPEC 6). While Redis accepts nothing from a process, that process writes them to PostgreSQL itself
-// (SPEC 5).
+// takes them to PostgreSQL (SPEC 6). While Redis accepts nothing from a process, that process writes the times to
+// PostgreSQL itself (SPEC 5).
 //
-// The stages are memory (immediately), Redis (every flush interval) and PostgreSQL (every tick of the TTL runner). Nothing is
-// dropped in between. Times that Redis has confirmed are sent again as long as they are in memory, because Redis may lose them.
-// Redis keeps them until PostgreSQL has them. With each flush a process records in PostgreSQL up to which moment it has written
-// everything that it knows.
+// The stages are memory (immediately), Redis (every flush interval) and PostgreSQL (every tick of the TTL runner). No
+// time is dropped in between. A process keeps sending times that Redis has confirmed as long as they are in its memory,
+// because Redis may lose them. They stay in Redis until PostgreSQL has them. With each flush a process also records in
+// PostgreSQL the moment up to which it has written everything that it knows.
 //
-// The package owns the first two stages. It must not decide what counts as activity, which is the gateway's task, or what follows
-// from inactivity, which is the TTL runner's.
+// The package owns the first two stages. It must not decide what counts as activity, which is the gateway's task. Nor
+// must it decide what follows from inactivity, which is the TTL runner's task.
 package activity
 
 import (
@@ -43,17 +43,19 @@ const (
 	DefaultIdle          = 10 * time.Minute
 )
 
-// clockStep is the resolution of the hot path's clock. It is far below every sensible TTL, and costs two timer ticks a second.
+// clockStep is the resolution of the hot path's clock. It is far shorter than every sensible TTL, and costs only two
+// timer ticks a second.
 const clockStep = 500 * time.Millisecond
 
-// flushTimeout bounds each of a flush's two writes, to Redis and to PostgreSQL. stopFlushTimeout bounds those of the last flush:
-// stopping must not wait long for a server that does not answer.
+// flushTimeout bounds each of a flush's two writes, to Redis and to PostgreSQL. stopFlushTimeout bounds the writes of
+// the last flush, because a process that stops must not wait long for a server that does not answer.
 const (
 	flushTimeout     = 10 * time.Second
 	stopFlushTimeout = 3 * time.Second
 )
 
-// dueMargin is how long after two flush intervals a process counts as late. It covers a flush with a Redis that does not answer.
+// dueMargin is added to two flush intervals: a process that has not flushed within the sum counts as late. It covers a
+// flush with a Redis that does not answer.
 const dueMargin = 30 * time.Second
 
 // shards is the number of maps that hold the slots, so that requests for different workspaces rarely compete for a lock.
@@ -61,8 +63,8 @@ const shards = 64
 
 // Settings can be changed while the buffer runs.
 type Settings struct {
-	// FlushInterval is the time between two writes to Redis (ACTIVITY_FLUSH_INTERVAL). It must be well below the standby TTL, or
-	// a workspace in use looks unused. Default [DefaultFlushInterval].
+	// FlushInterval is the time between two writes to Redis (ACTIVITY_FLUSH_INTERVAL). It must be well below the
+	// standby TTL, because otherwise a workspace in use would look unused. Default [DefaultFlushInterval].
 	FlushInterval time.Duration
 	// Mode defines which traffic counts. Default [DefaultMode].
 	Mode Mode
@@ -95,9 +97,11 @@ func (s Settings) orDefault() Settings {
 
 // Fallback is the part of PostgreSQL that the buffer uses. *store.Store implements it.
 type Fallback interface {
-	// TouchLastAccess moves last_access_at forward to the given ages, and last_input_at likewise.
+	// TouchLastAccess moves last_access_at forward to the times that were ages ago, and last_input_at to those that
+	// were inputs ago.
 	TouchLastAccess(ctx context.Context, ages, inputs map[workspace.ID]time.Duration) error
-	// WriterFlushed records that all use up to age ago is written, and that this process will write again within due.
+	// WriterFlushed records that this process has written all use except that of the last age, and that it will write
+	// again within due.
 	WriterFlushed(ctx context.Context, node string, age, due time.Duration) error
 	// WriterGone records that this process has ended.
 	WriterGone(ctx context.Context) error
@@ -105,20 +109,20 @@ type Fallback interface {
 
 // Options configure a [Buffer]. The zero value takes every default.
 type Options struct {
-	// Fallback receives the activity while Redis does not accept it, and learns with every flush that everything is
-	// written. Without a Fallback, which is the default, everything waits for Redis.
+	// Fallback receives the activity while Redis does not accept it. With every flush it is also told that everything
+	// is written. Without a Fallback, which is the default, everything waits for Redis.
 	Fallback Fallback
-	// Node is the name of this process in the log of a process that waits for it.
+	// Node is the name of this process. If another process waits for this one, its log shows the name.
 	Node string
-	// Key is the Redis sorted set of the times. A member is a workspace id, or "input:" and the id; its score is in Unix
-	// milliseconds. Default [DefaultKey].
+	// Key is the Redis sorted set of the times. A member is a workspace id, or "input:" and the id. Its score is a time
+	// in Unix milliseconds. Default [DefaultKey].
 	Key string
-	// Idle is how long a slot without activity stays in memory after its last time was written. During that time it is sent
-	// again, in case Redis loses it. Default [DefaultIdle].
+	// Idle is how long a slot stays in memory after its last activity. Until then its time is sent again with each
+	// flush, in case Redis loses it. Default [DefaultIdle].
 	Idle time.Duration
 	// Now is the clock, used only for differences; nil means [clock.Steady].
 	Now func() time.Time
-	// Used is called when a workspace is used, about once per step of the clock, and returns whether the use counts. by
+	// Used is called when a workspace is used, about once per step of the clock. It returns whether the use counts. by
 	// is the user, or nil if unknown. Used must neither block nor allocate. Default: every use counts.
 	Used func(id workspace.ID, by audit.Asker) (counts bool)
 	// Metrics and Cycles count the signals of use and the flushes. Default: nothing is counted.
@@ -186,9 +190,9 @@ func (b *Buffer) Set(s Settings) {
 // only once per clock step.
 func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch(metrics.ByProgram) }
 
-// Slot returns the workspace's slot, for a holder that touches it often, such as a WebSocket. It need not be released, and works
-// however long it is held. Taking a slot is not activity. If the slot exists, this does not allocate, and concurrent calls do not
-// wait for each other.
+// Slot returns the workspace's slot, for a holder that touches it often, such as a WebSocket. The slot need not be
+// released, and works however long it is held. Calling Slot is not activity. If the slot exists, Slot does not
+// allocate, and concurrent calls do not wait for each other.
 func (b *Buffer) Slot(id workspace.ID) *Slot {
 	p := b.part(id)
 	p.mu.RLock()
@@ -223,7 +227,7 @@ func (b *Buffer) UsedWithin(id workspace.ID, d time.Duration) (by audit.Asker, u
 }
 
 // Run keeps the clock running and flushes immediately and then at every interval until ctx ends. Then it flushes a last
-// time, within seconds, and returns. Times that cannot be written by then are lost with the process.
+// time, within seconds, and returns. Times that this last flush cannot write are lost when the process ends.
 func (b *Buffer) Run(ctx context.Context) error {
 	var ticks sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -252,8 +256,8 @@ func (b *Buffer) keepClock(ctx context.Context) {
 	}
 }
 
-// stop writes the remaining times, and then records, even after an error, that this process has stopped writing: the TTL runner
-// must not wait for a process that has ended.
+// stop writes the remaining times. Then, even after an error, it records that this process has stopped writing, because
+// the TTL runner must not wait for a process that has ended.
 func (b *Buffer) stop(ctx context.Context) error {
 	err := b.flush(ctx, stopFlushTimeout)
 	if err != nil {
@@ -267,8 +271,9 @@ func (b *Buffer) stop(ctx context.Context) error {
 	return errors.Join(err, b.opts.Fallback.WriterGone(ctx))
 }
 
-// Flush writes the times that are in memory and not in PostgreSQL to Redis or, if Redis does not accept them, to PostgreSQL. It
-// records that it has done so. After an error all of them are kept for the next flush: writing a time twice changes nothing.
+// Flush writes the times that are in memory and not in PostgreSQL to Redis or, if Redis does not accept them, to
+// PostgreSQL. It records that it has done so. After an error it keeps all of them for the next flush. That is correct
+// because writing a time twice changes nothing.
 func (b *Buffer) Flush(ctx context.Context) error { return b.flush(ctx, flushTimeout) }
 
 // flush is Flush with a time limit for each server.
@@ -291,8 +296,8 @@ func (b *Buffer) flush(ctx context.Context, timeout time.Duration) error {
 	return b.opts.Fallback.WriterFlushed(ctx, b.opts.Node, b.opts.Now().Sub(began), due)
 }
 
-// write writes the times to Redis, or else to PostgreSQL. The next flush also sends the times that Redis has confirmed: until the
-// TTL runner has taken them, Redis may lose them when it is emptied, restarted or replaced.
+// write writes the times to Redis, or else to PostgreSQL. The next flush also sends the times that Redis has confirmed.
+// Until the TTL runner has taken them, Redis may lose them when it is emptied, restarted or replaced.
 func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry) error {
 	if len(batch) == 0 {
 		return nil
@@ -318,8 +323,8 @@ func (b *Buffer) write(ctx context.Context, timeout time.Duration, batch []entry
 	return nil
 }
 
-// entry is a workspace's last use to be written, and the last use by a person (0 if none), both in Unix milliseconds of this
-// process's clock.
+// entry has the times to be written for a workspace: its last use, and its last use by a person (0 if there was none).
+// Both are in Unix milliseconds by this process's clock.
 type entry struct {
 	slot      *Slot
 	at, input int64
@@ -341,11 +346,12 @@ func (b *Buffer) unsaved() []entry {
 	return batch
 }
 
-// chunk is how many workspaces one Redis command or one statement carries: a longer one would delay all others.
+// chunk is how many workspaces one Redis command or one statement contains at most, because a longer one would delay
+// all others.
 const chunk = 1000
 
-// toRedis sends the times in one pipeline, converted to the clock of the Redis server. The processes' clocks differ, and a slow
-// one would let workspaces expire while they are in use.
+// toRedis sends the times in one pipeline, converted to the clock of the Redis server. The clocks of the processes
+// differ. If one is slow and its times were not converted, workspaces would expire while they are in use.
 func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	before := b.opts.Now()
 	server, err := b.redis.Time(ctx).Result()
@@ -375,8 +381,8 @@ func (b *Buffer) toRedis(ctx context.Context, batch []entry) error {
 	return nil
 }
 
-// toPostgreSQL saves the times as ages: only the database's clock decides what has expired, and this process's clock may differ
-// from it.
+// toPostgreSQL saves the times as ages, because only the database's clock decides what has expired, and this process's
+// clock may differ from it.
 func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
 	for part := range slices.Chunk(batch, chunk) {
 		now := b.opts.Now().UnixMilli()
@@ -397,7 +403,8 @@ func (b *Buffer) toPostgreSQL(ctx context.Context, batch []entry) error {
 	return nil
 }
 
-// retire frees the slots that had no activity for the idle time. A slot that is still held returns when it is touched.
+// retire frees the slots that have had no activity for [Options].Idle. A slot that is still held returns when it is
+// touched.
 func (b *Buffer) retire() {
 	old := b.clock.Load() - b.opts.Idle.Milliseconds()
 	for i := range b.parts {
@@ -405,7 +412,7 @@ func (b *Buffer) retire() {
 		p.mu.Lock()
 		for id, s := range p.slots {
 			at := s.last.Load()
-			// The swap fails if the slot was touched since; then it is kept.
+			// If the slot was touched in the meantime, the swap fails and the slot is kept.
 			if at <= old && at == s.sent && s.last.CompareAndSwap(at, retired) {
 				delete(p.slots, id)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// mark is a member that shows whether Redis still has its old content. It is written once, and is missing in a Redis that was
-// emptied or replaced.
+// mark is a member that shows whether Redis still has its old content. It is written only once, so it is missing if
+// Redis was emptied or replaced.
 const mark = "mark"
 
 // inputMember returns the member for the last use by a person. Older releases ignore it.
@@ -38,12 +38,12 @@ func NewLog(client redis.UniversalClient, key string) *Log {
 
 // Reading is the content of Redis.
 type Reading struct {
-	// At is the newest known time of activity per workspace, to the millisecond, and Input that of activity by a person. Now is
-	// the time of the reading. All times are by the clock of the Redis server.
+	// At has the time of each workspace's last known activity, to the millisecond. Input has the time of its last
+	// activity by a person. Now is the time of the reading. All times are by the clock of the Redis server.
 	At, Input map[workspace.ID]time.Time
 	Now       time.Time
-	// Emptied means that Redis has lost its content since the last Read. Times that the processes have written
-	// meanwhile may be missing until they are sent again.
+	// Emptied means that Redis has lost its content since the last Read. Times that processes have written since then
+	// may be missing until they are sent again.
 	Emptied bool
 }
 
@@ -80,7 +80,7 @@ func (l *Log) Read(ctx context.Context) (Reading, error) {
 	read.Emptied = l.known && found != l.mark
 	l.known, l.mark = true, found
 	if found == 0 {
-		// A Redis that refuses this write also refuses activity: there is nothing to lose.
+		// If Redis refuses this write, it also refuses activity, so there is nothing that it could lose.
 		score := float64(read.Now.UnixMicro())
 		if l.redis.ZAddNX(ctx, l.key, redis.Z{Score: score, Member: mark}).Err() == nil {
 			l.mark = score
@@ -101,8 +101,8 @@ end
 return removed
 `)
 
-// Remove removes the times that Read returned for some workspaces, except where newer activity has been recorded since: that
-// activity is not written anywhere else yet.
+// Remove removes the times that Read returned for some workspaces. If newer activity of a workspace has been recorded
+// since, its time stays, because that activity is not written anywhere else yet.
 func (l *Log) Remove(ctx context.Context, at, input map[workspace.ID]time.Time) error {
 	args := make([]any, 0, 2*min(chunk, len(at)+len(input)))
 	flush := func() error {

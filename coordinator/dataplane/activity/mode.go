@@ -8,7 +8,7 @@ import (
 type Mode string
 
 const (
-	// Presence counts what people do in pages that report it, and ignores what such pages send automatically.
+	// Presence counts what people do in pages that report it, and ignores traffic that such pages send automatically.
 	Presence Mode = "presence"
 	// Traffic counts all traffic.
 	Traffic Mode = "traffic"
@@ -25,8 +25,8 @@ func (m Mode) Validate() error {
 	return setting.Errorf("activity", "%q is unknown; write %s or %s", m, Presence, Traffic)
 }
 
-// Presence reports whether the mode is [Presence]. The gateway asks for every message, because connections outlive a change of
-// the setting.
+// Presence reports whether the mode is [Presence]. The gateway calls it for every message, because a connection may
+// stay open while the setting changes.
 func (b *Buffer) Presence() bool { return b.presence.Load() }
 
 // Now returns the clock of the hot path, in Unix milliseconds. It advances in steps.

@@ -48,7 +48,7 @@ func TestASlotWithUnsentActivityIsNotFreed(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeniedIsNoUse: a denied use counts neither as use nor as input, until it is no longer denied.
+// TestWhatIsDeniedIsNoUse: while uses are denied, they count neither as use nor as input. After that they count again.
 func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), false
 	b := NewBuffer(nil, Options{Now: func() time.Time { return now }, Used: func(workspace.ID, audit.Asker) bool { return counts }}, zap.NewNop())
@@ -64,8 +64,8 @@ func TestWhatIsDeniedIsNoUse(t *testing.T) {
 	}
 }
 
-// TestWhoseUseItIs: the first use in each step of the clock passes its user to Used before it counts. The last user is known even
-// after the slot was retired.
+// TestWhoseUseItIs: in each step of the clock, Used gets the user of the first use before that use counts. The last
+// user is known even after the slot was retired.
 func TestWhoseUseItIs(t *testing.T) {
 	now, counts := time.UnixMilli(1_000_000), true
 	var told []audit.Asker

@@ -29,9 +29,10 @@ type Account struct {
 	// HasPassword is false for users who only sign in elsewhere.
 	HasPassword bool
 	CreatedAt   time.Time
-	// LastSignInAt is when the latest sign-in that has not expired began; it is zero if there is none.
+	// LastSignInAt is when the latest sign-in began, of those that have not expired. It is zero if there is none.
 	LastSignInAt time.Time
-	// Workspaces counts those that are not deleted, and Running those that count against the limits.
+	// Workspaces is the number of the user's workspaces that are not deleted. Running is the number of those that count
+	// against the limits on running workspaces.
 	Workspaces, Running int
 	// MaxRunning and MaxWorkspaces are the user's own limits (SPEC 5); 0 means the general limits.
 	MaxRunning, MaxWorkspaces int
@@ -45,8 +46,8 @@ func accountOf(o accounts.Overview) Account {
 	}
 }
 
-// Accounts lists at most limit users whose names contain the text, sorted by name. cursor is empty, or the next of the previous
-// page; next is empty on the last page. It returns [*InvalidError].
+// Accounts lists at most limit users whose names contain the text, sorted by name. cursor is empty for the first page,
+// and otherwise the value next of the previous page. next is empty on the last page. It returns [*InvalidError].
 func (a *Auth) Accounts(ctx context.Context, text string, limit int, cursor string) (
 	page []Account, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -89,7 +90,7 @@ func (a *Auth) AllAccounts(ctx context.Context) (all []Account, err error) {
 	}
 }
 
-// checkText reports whether a query accepts the text, which may be part of a user's name.
+// checkText reports whether the text may be used in a query, for example as a part of a user's name.
 func checkText(text string) bool {
 	return postgres.Takes(text) && utf8.RuneCountInString(text) <= 255
 }
@@ -114,8 +115,8 @@ type AccountChange struct {
 	MaxRunning, MaxWorkspaces *int
 }
 
-// ChangeAccount makes the whole change or none of it. A new password or role, and disabling, end the user's sign-ins
-// and access tokens; a lower limit stops nothing that runs. It returns [*InvalidError], [ErrNoUser],
+// ChangeAccount makes the whole change or none of it. A new password or role, or disabling the user, ends the user's
+// sign-ins and access tokens. A lower limit does not stop workspaces that run. It returns [*InvalidError], [ErrNoUser],
 // [ErrLastAdministrator], [ErrOwnAccount] and, unless only limits change, [ErrPeopleOnly].
 func (a *Auth) ChangeAccount(ctx context.Context, id string, c AccountChange) (Account, error) {
 	if c.Role != nil || c.Password != nil || c.Disabled != nil { // even if it turns out to change nothing
@@ -204,8 +205,8 @@ func (a *Auth) UnlockByName(ctx context.Context, username string) error {
 	return a.Unlock(ctx, row.ID)
 }
 
-// editUser changes a user, and immediately ends everything in this process that is open with a session ended by the change. It
-// returns [ErrNoUser] and [ErrLastAdministrator].
+// editUser changes a user. If the change ends sessions, editUser immediately ends everything that is open with them in
+// this process. It returns [ErrNoUser] and [ErrLastAdministrator].
 func (a *Auth) editUser(ctx context.Context, id string, c accounts.UserChange) error {
 	ended, err := a.store.EditUser(ctx, id, c)
 	if errors.Is(err, postgres.ErrNotFound) {

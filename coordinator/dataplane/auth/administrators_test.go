@@ -13,8 +13,9 @@ import (
 	"github.com/codehub/gateway/coordinator/store/storetest"
 )
 
-// TestAnAdministratorIsAlwaysLeft: several administrators remove each other's rights at the same moment, in both ways and through
-// two processes. One of them always remains, with the session that the refused change would have ended.
+// TestAnAdministratorIsAlwaysLeft: several administrators take each other's rights away at the same moment, in both
+// possible ways and through two processes. One administrator always remains, because the last change is refused. The
+// session that it would have ended remains, too.
 func TestAnAdministratorIsAlwaysLeft(t *testing.T) {
 	seed.Each(t, func(t *testing.T, random *rand.Rand) {
 		a := open(t, Options{})
@@ -78,7 +79,8 @@ func TestAnAdministratorIsAlwaysLeft(t *testing.T) {
 	})
 }
 
-// TestTheLastAdministrator: the rule is about administrators who can sign in, and refuses the whole change.
+// TestTheLastAdministrator: only administrators who can sign in count for the rule that one must remain. The rule
+// refuses a change as a whole.
 func TestTheLastAdministrator(t *testing.T) {
 	a := open(t, Options{})
 	add := func(name, role string) User {

@@ -1,7 +1,7 @@
 // Package auth authenticates users: it checks passwords, sessions, and the tickets that carry a session to a workspace's own
-// host. Tokens are 256 random bits, of which only the SHA-256 is stored; passwords are stored as argon2id. A recently checked
-// session is answered from memory, so the data path does not query PostgreSQL, and signed-in users can work while PostgreSQL does
-// not answer.
+// host. Tokens are 256 random bits, of which only the SHA-256 is stored; passwords are stored as argon2id. A session
+// that was checked recently is found in memory. So the data path does not query PostgreSQL, and signed-in users can
+// work while PostgreSQL does not answer.
 //
 // It owns the rules for user names, passwords, roles and the lifetime of sessions. It must not decide what a user may do with a
 // workspace, which is the service layer's task. It must know nothing about cookies and HTTP requests.
@@ -68,19 +68,19 @@ const MinSessionTTL = time.Minute
 
 // Options configure an [Auth]; zero fields take the defaults.
 type Options struct {
-	// SessionTTL is how long a session lasts after its sign-in, at least [MinSessionTTL].
+	// SessionTTL is how long a session lasts after its sign-in. It is at least [MinSessionTTL].
 	SessionTTL time.Duration
-	// CacheTTL is how long a session is answered from memory before it is checked again, in the background. A notification
-	// removes an ended session from memory immediately; this bounds the effect of a lost notification.
+	// CacheTTL is how long a session is used from memory before it is checked again, in the background. Normally a
+	// notification removes an ended session from memory immediately. CacheTTL bounds the effect of a lost notification.
 	CacheTTL time.Duration
 	// TicketTTL is how long a ticket can be redeemed.
 	TicketTTL time.Duration
-	// MaxCached bounds the sessions in memory; the longest unused ones are evicted.
+	// MaxCached bounds the sessions in memory. If there are more, those that have been unused for longest are evicted.
 	MaxCached int
-	// MaxHashing bounds how many passwords are hashed at the same time; the others wait. Each takes 19 MiB of memory and about 20
-	// ms of processor time.
+	// MaxHashing bounds how many passwords are hashed at the same time; others wait for their turn. Hashing one takes
+	// 19 MiB of memory and about 20 ms of processor time.
 	MaxHashing int
-	// Logger receives a line when sessions cannot be checked, and when they can be checked again.
+	// Logger gets a line when sessions can no longer be checked, and another one when they can be checked again.
 	Logger *zap.Logger
 	// Audit receives failed sign-ins. Default: the database's audit log.
 	Audit *auditlog.Log
@@ -104,8 +104,8 @@ func orDefault[T ~int | ~int64](value *T, or T) {
 	}
 }
 
-// Validate reports what is wrong with the options, under the name of the setting. Only SessionTTL is a setting; other fields fall
-// back to their defaults.
+// Validate reports what is wrong with the options, under the name of the setting. Only SessionTTL is a setting. Invalid
+// values of other fields are replaced by their defaults.
 func (o Options) Validate() error {
 	if o.SessionTTL != 0 && o.SessionTTL < MinSessionTTL {
 		return setting.Errorf("session_ttl", "%s is too short; give at least %s", o.SessionTTL, MinSessionTTL)
@@ -169,8 +169,8 @@ func (a *Auth) Refuse(cause error) {
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
 // Login checks a password and starts a session. It returns the session's token, which is not stored anywhere, or
-// [ErrBadCredentials], or a [*ThrottledError] after too many failures. It replaces a hash with outdated costs; if that fails, the
-// login still succeeds.
+// [ErrBadCredentials], or a [*ThrottledError] after too many failures. If the password's hash has outdated costs, it
+// replaces the hash. If that fails, the login still succeeds.
 func (a *Auth) Login(ctx context.Context, username, password string, from Client) (token string, u User, err error) {
 	row, err := a.authenticate(ctx, username, password, from)
 	if err != nil {
@@ -186,8 +186,9 @@ func (a *Auth) Login(ctx context.Context, username, password string, from Client
 	return token, u, err
 }
 
-// authenticate returns the user with that password. The attempt counts as failed until [Auth.startSession], or until it fails for
-// a reason other than the password. It returns the errors of [Auth.Login].
+// authenticate returns the user with that password. The attempt counts as failed until [Auth.startSession] starts the
+// session. If it fails for a reason other than the password, it no longer counts. It returns the errors of
+// [Auth.Login].
 func (a *Auth) authenticate(ctx context.Context, username, password string, from Client) (row accounts.User, err error) {
 	leave, err := a.pending.enter(from.Address)
 	if err != nil {
@@ -259,14 +260,15 @@ func (a *Auth) Logout(ctx context.Context, token string) error {
 	return nil
 }
 
-// Session returns the user of a main session, usually from memory. It returns [ErrNoSession], or another error if the session is
-// not in memory and PostgreSQL does not answer. In the latter case it is unknown whether the session is valid.
+// Session returns the user of a main session, usually from memory. It returns [ErrNoSession] if there is no such
+// session. It returns another error if the session is not in memory and PostgreSQL does not answer: then it is unknown
+// whether the session is valid.
 func (a *Auth) Session(ctx context.Context, token string) (User, error) {
 	g, err := a.sessions.grant(ctx, token, "")
 	return g.User, err
 }
 
-// Grant is [Auth.Session] for requests that may stay open: they end with the session.
+// Grant is [Auth.Session] for requests that may stay open. The grant lets them end with the session.
 func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 	return a.sessions.grant(ctx, token, "")
 }
@@ -275,6 +277,7 @@ func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 // open with them. The listener calls it (postgres.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
-// Resync makes every session in memory due for a check at its next use, and ends everything that is open with sessions that have
-// ended meanwhile. The listener calls it after connecting, because it missed earlier notifications. It does not wait.
+// Resync makes every session in memory due for a check at its next use. It also ends everything that is open with
+// sessions that have ended meanwhile. The listener of notifications calls it after each connection, because it has
+// missed earlier notifications. It does not wait.
 func (a *Auth) Resync() { a.sessions.resync() }

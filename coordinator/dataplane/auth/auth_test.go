@@ -144,8 +144,8 @@ func TestLoginRefuses(t *testing.T) {
 	login(t, a, "gone")
 }
 
-// TestNoSessionForAnOutdatedPassword: if the password changes, or the user is disabled, between the check and the session, no
-// session remains.
+// TestNoSessionForAnOutdatedPassword: if the password changes or the user is disabled after the password was checked,
+// and before the session starts, no session remains.
 func TestNoSessionForAnOutdatedPassword(t *testing.T) {
 	a := open(t, Options{})
 	u := addUser(t, a, "ann")

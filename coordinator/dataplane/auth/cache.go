@@ -12,18 +12,20 @@ import (
 
 // cache holds sessions by the hash of their token. A lookup takes one read lock of one shard and does not allocate.
 //
-// A revocation must remove all sessions with an id or a parent before it returns, including one whose row is being read at that
-// moment. No library's cache does this: their guarantees about iteration during writes are weaker.
+// Before a revocation returns, it must have removed the sessions with an id and those whose parent has that id. That
+// includes a session whose row is being read at that moment. No library's cache does this, because their guarantees
+// about iteration during writes are weaker.
 type cache struct {
 	shards [cacheShards]shard
 	// perShard bounds each shard.
 	perShard int
-	// generation counts revocations. A session that was read from PostgreSQL before a revocation and arrives after it is not
-	// kept: it may be the revoked one.
+	// generation counts revocations. If a session was read from PostgreSQL before a revocation and would be added after
+	// it, it is not kept, because it may be the revoked one.
 	generation atomic.Uint64
 }
 
-// cacheShards is the number of locks: enough that concurrent requests of different sessions rarely compete for one.
+// cacheShards is the number of locks. There are enough of them that concurrent requests of different sessions rarely
+// compete for one.
 const cacheShards = 16
 
 // shard is a part of the cache with its own lock.
@@ -39,7 +41,7 @@ type entry struct {
 	id, parent string
 	// workspace is empty for a main session.
 	workspace workspace.ID
-	// expires is when the session ends, in nanoseconds of [sessions.now], like all times here.
+	// expires is when the session ends. Like all times here, it is in nanoseconds by [sessions.now].
 	expires int64
 	// checked is when PostgreSQL last confirmed the session, and used is when it was last used.
 	checked, used atomic.Int64
@@ -51,7 +53,8 @@ type entry struct {
 // grant returns the grant that admits requests with this session.
 func (e *entry) grant() Grant { return Grant{e.user, e.life} }
 
-// usedStep is the resolution of used: a store per request would move the cache line from one processor to another each time.
+// usedStep is the resolution of used. It is not finer, because a store per request would move the cache line from one
+// processor to another each time.
 const usedStep = int64(time.Second)
 
 // newCache returns a cache for about limit sessions.
@@ -96,8 +99,9 @@ func (c *cache) drop(h *accounts.TokenHash, e *entry) {
 	e.life.end()
 }
 
-// put adds a session that was read at now, when generation had the given value. It returns nil if a session was revoked since,
-// because it may be this one. It makes room by removing an expired or long unused session.
+// put adds a session that was read at the time now, when the cache's generation was generation. If any session was
+// revoked since, put returns nil, because the revoked one may be this session. It makes room by removing an expired or
+// long unused session.
 func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64, now int64) *entry {
 	e := &entry{
 		user: userOf(v),
@@ -127,12 +131,12 @@ func (c *cache) put(h *accounts.TokenHash, v accounts.Session, generation uint64
 	return e
 }
 
-// evictionSample is how many entries are compared for eviction. Go's maps begin their iteration at random, so a few entries
-// represent all.
+// evictionSample is how many entries are compared for eviction. The iteration over a map in Go begins at a random
+// place, so a few entries represent all.
 const evictionSample = 8
 
-// makeRoom removes an expired entry of the sample, or the one unused for the longest time. It keeps entries with open requests,
-// even if the limit is exceeded.
+// makeRoom looks at a sample of the entries, and removes an expired one or, if there is none, the one that has been
+// unused for longest. It never removes entries with open requests, even if the limit is exceeded.
 func (s *shard) makeRoom(now int64) {
 	var victim accounts.TokenHash
 	oldest, seen := int64(0), 0
@@ -200,7 +204,7 @@ func (c *cache) revokeToken(h accounts.TokenHash) {
 	c.generation.Add(1)
 }
 
-// expireChecks makes every entry due for a check, and keeps out sessions that are being read at this moment.
+// expireChecks makes every entry due for a check. Sessions that are being read at this moment are not added.
 func (c *cache) expireChecks() {
 	c.generation.Add(1)
 	for i := range c.shards {

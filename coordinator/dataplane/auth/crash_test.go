@@ -12,8 +12,8 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// TestSigningInAfterTheDatabaseWasKilled: the database of `make run` keeps what it has confirmed, even if it is killed in the
-// minutes between two checkpoints. The ids of the audit do not repeat.
+// TestSigningInAfterTheDatabaseWasKilled: the database of `make run` keeps everything that it has confirmed, even if it
+// is killed between two checkpoints, which are minutes apart. The ids of the audit's entries do not repeat.
 func TestSigningInAfterTheDatabaseWasKilled(t *testing.T) {
 	s := server.Durable(t.TempDir(), "postgresql")
 	start := func() (*server.PostgreSQL, *Auth) {

@@ -32,12 +32,13 @@ const maxSubject = 255
 
 // External is a user authenticated by an identity provider.
 type External struct {
-	// Issuer and Subject are the identity. Names and mail addresses are not, because they can be given to another person.
+	// Issuer and Subject are the identity. Names and mail addresses do not identify a user, because they can be given
+	// to another person.
 	Issuer, Subject string
-	// Name is the preferred user name. A new user gets a different one if it is taken or mixes scripts.
+	// Name is the preferred user name. If the name is taken or not allowed, a new user gets a different one.
 	Name string
-	// Role is the role that follows from the provider's groups. If empty, an existing user keeps the role, and a new user gets
-	// [RoleUser].
+	// Role is the role that follows from the provider's groups. If Role is empty, an existing user keeps the present
+	// role, and a new user gets [RoleUser].
 	Role string
 	// Create allows creating the user.
 	Create bool
@@ -100,7 +101,7 @@ func (a *Auth) externalUser(ctx context.Context, e External) (accounts.User, err
 	return row, nil
 }
 
-// createExternal adds the user of an identity. If the name belongs to another user, the new one gets a number.
+// createExternal adds the user of an identity. If the name belongs to another user already, a number is added to it.
 func (a *Auth) createExternal(ctx context.Context, e External) (accounts.User, error) {
 	role := e.Role
 	role = cmp.Or(role, RoleUser)
@@ -144,8 +145,8 @@ func (a *Auth) IssuerOf(ctx context.Context, token string) (string, error) {
 	return a.store.SessionIssuer(ctx, hash)
 }
 
-// EndExternal ends sessions that were started with a sign-in at the provider: the one that the provider's id session
-// names or, if session is empty, all sessions of the identity.
+// EndExternal ends sessions that were started by signing in at the provider. session is the provider's id of one of
+// them. If it is empty, all sessions of the identity end.
 func (a *Auth) EndExternal(ctx context.Context, issuer, subject, session string) error {
 	ctx = audit.With(ctx, audit.Of(ctx).By(issuer))
 	ended, err := a.store.EndExternalSessions(ctx, issuer, subject, session)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestNobodyIsNoIdentity: people without an identity from the provider would all become one user.
+// TestNobodyIsNoIdentity: a sign-in without an identity is refused. Otherwise all people whom the provider does not
+// identify would share one user.
 func TestNobodyIsNoIdentity(t *testing.T) {
 	a := open(t, Options{})
 	const issuer = "https://id.example"
@@ -31,8 +32,8 @@ func TestNobodyIsNoIdentity(t *testing.T) {
 	}
 }
 
-// TestAProviderEndsItsSessions: a provider can end one of its sign-ins, or all of an identity, and no others. This also works if
-// the session is in memory and nothing reads the database for it.
+// TestAProviderEndsItsSessions: a provider can end one of its own sign-ins, or all sign-ins of an identity, but no
+// others. This also works if the session is in memory and is not read from the database again.
 func TestAProviderEndsItsSessions(t *testing.T) {
 	a := open(t, Options{CacheTTL: time.Hour})
 	sign := func(issuer, subject, session string) string {

@@ -9,15 +9,15 @@ import (
 	"github.com/codehub/gateway/coordinator/guard"
 )
 
-// Grant admits a request: it has a user, and the session in memory that vouches for the user as long as it lives. A grant of
-// [Auth.Vouched] has no session and ends only with [Auth.Refuse].
+// Grant admits a request. It contains the user, and the session in memory with which the user is signed in; it is valid
+// as long as that session lives. A grant of [Auth.Vouched] has no session and ends only with [Auth.Refuse].
 type Grant struct {
 	User
 	life *life
 }
 
-// Session returns the id of the main session or access token, or "" for a grant without one. A user named by another
-// authentication has one session for all devices.
+// Session returns the id of the main session or access token, or "" for a grant without one. If another authentication
+// names the user, all the user's devices share one session.
 func (g Grant) Session() string {
 	if g.life == nil {
 		return ""
@@ -34,8 +34,8 @@ func (g Grant) Actor(client audit.Actor) audit.Actor {
 	return by
 }
 
-// Ended is closed when the session ends: by a sign-out, a changed password, a disabled user, a revoked token, its age, or
-// [Auth.Refuse]. It is nil for the zero Grant.
+// Ended is closed when the session ends. It may end because of a sign-out, a changed password, a disabled user, a
+// revoked token, its age, or [Auth.Refuse]. It is nil for the zero Grant.
 func (g Grant) Ended() <-chan struct{} {
 	if g.life == nil {
 		return nil
@@ -54,8 +54,8 @@ func (g Grant) Attach(s *Stream, e Ender) bool {
 
 // Ender is an open request that can be ended from outside.
 type Ender interface {
-	// End is called at most once, from another goroutine, and before [Stream.Detach] has returned. It MUST NOT block, and MUST
-	// NOT call Detach.
+	// End is called at most once, from another goroutine, and never after [Stream.Detach] has returned. It MUST NOT
+	// block, and MUST NOT call Detach.
 	End()
 }
 
@@ -120,7 +120,8 @@ func (l *life) attach(s *Stream, e Ender) bool {
 	return true
 }
 
-// inUse reports whether a request is open. Such a session must stay in memory, where a revocation looks for it.
+// inUse reports whether a request is open. A session with an open request must stay in memory, because a revocation
+// looks for it there.
 func (l *life) inUse() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,10 +27,11 @@ var (
 // maxName bounds a name in bytes: 255 characters.
 const maxName = 4 * 255
 
-// Named returns a grant for a user named by another authentication, usually from memory. It opens a session that all processes
-// share, so that disabling the user ends everything open, as for other users. With create, it adds an unknown user. It returns
-// [ErrNoSession], which also wraps [ErrUnknownUser], [ErrDisabled] or [ErrRefusedName], or another error if PostgreSQL does
-// not answer.
+// Named returns a grant for a user named by another authentication, usually from memory. It opens a session that all
+// processes share. So if the user is disabled, everything that is open ends, as for other users. With create, it adds
+// an unknown user. If the user is not admitted, the error wraps [ErrNoSession] and one of [ErrUnknownUser],
+// [ErrDisabled] and [ErrRefusedName]; for an empty name it is [ErrNoSession] alone. If PostgreSQL does not answer, it
+// is another error.
 func (a *Auth) Named(ctx context.Context, name string, create bool) (Grant, error) {
 	if name == "" {
 		return Grant{}, ErrNoSession

@@ -18,10 +18,11 @@ type params struct {
 	threads uint8
 }
 
-// current are the costs of new hashes: the first of OWASP's recommendations for argon2id that fits a small machine.
+// current are the costs of new hashes. Of the costs that OWASP recommends for argon2id, they are the first that fit a
+// small machine.
 var current = params{memory: 19 * 1024, passes: 2, threads: 1}
 
-// The highest costs that a stored hash may have: a row must not be able to exhaust the memory of the process.
+// The highest costs that a stored hash may have. They are limited so that no row can exhaust the memory of the process.
 const (
 	maxMemory  = 256 * 1024 // KiB
 	maxPasses  = 16
@@ -69,7 +70,8 @@ func (h *hasher) verify(ctx context.Context, encoded, password string) (bool, er
 	return subtle.ConstantTimeCompare(got, key) == 1 && ok, nil
 }
 
-// derive waits for its turn and runs argon2id. The context bounds only the wait: a hash that has begun is completed.
+// derive waits for its turn and runs argon2id. The context bounds only the wait: once the computation has begun, it is
+// completed.
 func (h *hasher) derive(ctx context.Context, password string, salt []byte, p params, length uint32) ([]byte, error) {
 	select {
 	case h.turns <- struct{}{}:
@@ -93,7 +95,7 @@ func encode(p params, salt, key []byte) string {
 		argon2.Version, p.memory, p.passes, p.threads, b64.EncodeToString(salt), b64.EncodeToString(key))
 }
 
-// decode reads the PHC string form. ok is false for a malformed hash, and for one whose costs exceed the maxima above.
+// decode reads the PHC string form. ok is false if the hash is malformed, or if its costs exceed the maxima above.
 func decode(encoded string) (p params, salt, key []byte, ok bool) {
 	part := strings.Split(encoded, "$")
 	if len(part) != 6 || part[0] != "" || part[1] != "argon2id" || part[2] != fmt.Sprintf("v=%d", argon2.Version) {

@@ -32,7 +32,8 @@ func TestHashesAreArgon2idInPHCForm(t *testing.T) {
 	}
 }
 
-// TestVerifyAgreesWithTheReferenceImplementation uses its own example: argon2 "somesalt" -id -t 2 -m 16 -p 1 -l 32.
+// TestVerifyAgreesWithTheReferenceImplementation uses an example from the reference implementation: argon2 "somesalt"
+// -id -t 2 -m 16 -p 1 -l 32.
 func TestVerifyAgreesWithTheReferenceImplementation(t *testing.T) {
 	a := New(nil, Options{})
 	defer a.Close()
@@ -93,8 +94,9 @@ func TestAnOutdatedHashIsRenewedAtLogin(t *testing.T) {
 	login(t, a, "ann")
 }
 
-// TestHashingWaitsForItsTurnAndGivesUpWithTheRequest: the password of an unknown user is also hashed, so that the response time
-// does not reveal which names exist.
+// TestHashingWaitsForItsTurnAndGivesUpWithTheRequest: hashing waits for its turn, and gives up when the request ends.
+// That also holds for an unknown user, whose password is hashed, too, so that the response time does not reveal which
+// names exist.
 func TestHashingWaitsForItsTurnAndGivesUpWithTheRequest(t *testing.T) {
 	a := open(t, Options{MaxHashing: 1})
 	addUser(t, a, "ann")

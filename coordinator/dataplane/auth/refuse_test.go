@@ -8,8 +8,9 @@ import (
 	"github.com/codehub/gateway/coordinator/devenv"
 )
 
-// TestRefuseEndsWhatIsOpenAndLetsNothingIn: everything open in this process ends, and no further request is admitted: with a
-// session in memory, with one that is being read at that moment, and without one.
+// TestRefuseEndsWhatIsOpenAndLetsNothingIn: Refuse ends everything that is open in this process, and no further request
+// is admitted. It makes no difference whether a request's session is in memory, is being read at that moment, or does
+// not exist.
 func TestRefuseEndsWhatIsOpenAndLetsNothingIn(t *testing.T) {
 	const sessions = 8 // twice as many as are read at the same time
 	cause := errors.New("too old")

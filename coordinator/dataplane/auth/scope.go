@@ -25,7 +25,8 @@ func Scopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeWorkspace, Sc
 // scopes is a set of scopes. The empty set belongs to a sign-in, which no scope restricts.
 type scopes uint8
 
-// ofToken is in the set of every access token, because this release may know none of its scopes.
+// ofToken is in the set of every access token. Without it, the set of a token would be empty if this release knows none
+// of the token's scopes.
 const ofToken scopes = 1 << 7
 
 // bitOf returns the bit of a scope, and 0 for an unknown one.
@@ -54,11 +55,11 @@ func scopesOf(stored []string) (set scopes) {
 // has reports whether the scope is in the set.
 func (set scopes) has(s Scope) bool { return set&bitOf(s) != 0 }
 
-// ScopeError refuses a request with an access token that lacks a scope.
+// ScopeError refuses a request because its access token lacks a scope.
 type ScopeError struct {
 	// Needs is the missing scope, or [NoScope] for actions that no token may take.
 	Needs Scope
-	// Of is the token's grant, for the audit; it is zero if unknown.
+	// Of is the grant of the token, for the audit. It is zero if unknown.
 	Of Grant
 }
 

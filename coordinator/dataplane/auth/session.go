@@ -20,8 +20,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// lookupTimeout bounds one query for a session, and maxLookups the number of concurrent queries: made-up tokens must not occupy
-// every connection of the pool.
+// lookupTimeout bounds one query for a session. maxLookups bounds the number of concurrent queries, because made-up
+// tokens must not occupy every connection of the pool.
 const (
 	lookupTimeout = 5 * time.Second
 	maxLookups    = 4
@@ -77,14 +77,15 @@ func (s *sessions) close() {
 	s.cache.forget()
 }
 
-// refuse is [Auth.Refuse]. A session that is being read at this moment is either kept out, or is in the cache and ended like the
-// others.
+// refuse is [Auth.Refuse]. A session that is being read at this moment is either not added to the cache, or is in the
+// cache already and ended like the others.
 func (s *sessions) refuse(cause error) {
 	s.refused.Store(&cause)
 	s.cache.revokeIf(func(*entry) bool { return true })
 }
 
-// grant returns the grant of a session for workspace id; an empty id means a main session.
+// grant returns the grant of the session with this token. The session must be one for the workspace id or, if id is
+// empty, a main session.
 func (s *sessions) grant(ctx context.Context, token string, id workspace.ID) (Grant, error) {
 	h, ok := hashToken(token)
 	if !ok {
@@ -125,7 +126,8 @@ func (s *sessions) find(ctx context.Context, h accounts.TokenHash, address strin
 // query.
 func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, error) {
 	answer := s.flights.DoChan(string(h[:]), func() (any, error) {
-		// Not the first request's context: the others must not fail because its client disconnected.
+		// This does not use the first request's context, because the other requests must not fail if that request's
+		// client disconnects.
 		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		select {
@@ -166,8 +168,9 @@ func (s *sessions) load(ctx context.Context, h accounts.TokenHash) (*entry, erro
 	}
 }
 
-// check checks a cached session in the background. There is at most one query per session and maxLookups in total, and none for a
-// pause after a failure. The session stays valid until PostgreSQL says otherwise.
+// check checks a cached session in the background. At most one query per session, and maxLookups in total, run at a
+// time. After a failure no query begins for the time retryAfter. The session stays valid until PostgreSQL says
+// otherwise.
 func (s *sessions) check(h accounts.TokenHash, e *entry, now int64, address string) {
 	if now < s.retryAt.Load() || !e.checking.CompareAndSwap(false, true) {
 		return
@@ -200,7 +203,7 @@ func (s *sessions) check(h accounts.TokenHash, e *entry, now int64, address stri
 	}
 }
 
-// background runs f in the background, if a query may start and close was not called.
+// background runs f in the background and returns true, if a query may start now and close was not called.
 func (s *sessions) background(f func()) bool {
 	select {
 	case s.lookups <- struct{}{}:
@@ -222,8 +225,9 @@ func (s *sessions) background(f func()) bool {
 	return true
 }
 
-// resync makes all sessions in memory due for a check. In the background it ends everything that is open with sessions that ended
-// while notifications were missed. It retries until PostgreSQL answers, or until a later call takes over.
+// resync makes all sessions in memory due for a check. In the background it then finds the sessions that ended while
+// notifications were missed, and ends everything that is open with them. It retries until PostgreSQL answers, or until
+// a later call takes over.
 func (s *sessions) resync() {
 	s.cache.expireChecks()
 	s.mu.Lock()
@@ -256,7 +260,8 @@ func (s *sessions) compare() error {
 	return err
 }
 
-// userOf returns the user of a row. An administrator's access token gives the administrator's role only if it has that scope.
+// userOf returns the user of a row. The access token of an administrator gives the administrator's role only if it has
+// [ScopeAdmin].
 func userOf(v accounts.Session) User {
 	u := User{ID: v.UserID, Username: v.Username, Role: v.Role}
 	if v.Scopes != nil && !scopesOf(v.Scopes).has(ScopeAdmin) {

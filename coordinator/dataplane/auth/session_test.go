@@ -296,8 +296,8 @@ func cached(t testing.TB) (*Auth, string) {
 	return a, token
 }
 
-// TestACachedSessionCostsNothing: the nil store proves that PostgreSQL is not queried, and the absence of allocations that the
-// garbage collector has no work.
+// TestACachedSessionCostsNothing: looking up a cached session does not query PostgreSQL, because the store is nil, and
+// makes no work for the garbage collector, because nothing is allocated.
 func TestACachedSessionCostsNothing(t *testing.T) {
 	a, token := cached(t)
 	ctx := t.Context()
@@ -404,8 +404,8 @@ func TestOpenRequestsEndWhenTheSessionExpires(t *testing.T) {
 	wantSession(t, a, "expired", token, ErrNoSession)
 }
 
-// TestOpenRequestsOfSessionsThatEndedUnnoticed: requests of sessions that ended while notifications were missed end when
-// notifications are back.
+// TestOpenRequestsOfSessionsThatEndedUnnoticed: a session ends while notifications are missed. Its open requests end as
+// soon as notifications are back.
 func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
@@ -426,7 +426,8 @@ func TestOpenRequestsOfSessionsThatEndedUnnoticed(t *testing.T) {
 	}
 }
 
-// TestASessionInUseIsNotEvicted: a session with an open request stays in memory, where a revocation looks for it.
+// TestASessionInUseIsNotEvicted: a session with an open request stays in memory, because a revocation looks for it
+// there.
 func TestASessionInUseIsNotEvicted(t *testing.T) {
 	c := newCache(cacheShards)
 	var h accounts.TokenHash

@@ -37,19 +37,19 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("too many attempts to sign in: try again in %s", e.RetryAfter)
 }
 
-// Consecutive failed sign-ins in all processes, and their effect. There is no rule for an account from all addresses together:
-// with such a rule, anyone could lock out its owner. An attacker with many addresses gets the guesses that the rules allow for
-// each of them. An address alone is never blocked, because many people may share it, for example in an office: its sign-ins only
-// become slower.
+// Consecutive failed sign-ins in all processes, and their effect. No rule counts the failures of an account from all
+// addresses together, because anyone could then lock out the account's owner. So an attacker with many addresses has
+// the allowed number of guesses from each of them. An address is never blocked for all accounts, because many people
+// may share it, for example in an office. Sign-ins from it only become slower.
 //
 //	counted                     effect          from   counted anew
 //	an account at an address    a block         5th    after a successful sign-in, or after forgetFailures
 //	an address, any account     a short delay   20th   after forgetFailures
 //
-// A block lasts firstBlock and doubles with every failure up to longestBlock; a delay lasts firstDelay and doubles up to
-// longestDelay. Exempt networks have no delays. An attempt counts as failed before the password is checked, so that many
-// simultaneous ones do not count as one. If it fails for a reason other than the password, such as a database error, the count is
-// taken back.
+// The first block lasts firstBlock. With every further failure the time doubles, up to longestBlock. Delays double in
+// the same way from firstDelay to longestDelay. Exempt networks have no delays. An attempt is counted as failed before
+// its password is checked, so that many simultaneous attempts do not count as one. If it fails for a reason other than
+// the password, such as a database error, it is no longer counted.
 const (
 	failuresPerAccount = 5
 	failuresPerAddress = 20
@@ -60,12 +60,14 @@ const (
 	forgetFailures     = time.Hour
 )
 
-// takeBackLimit bounds how long it takes to take back a counted attempt. The client may be gone by then.
+// takeBackLimit bounds the statement that takes back a counted attempt. The request's own context does not bound it,
+// because the client may be gone by then.
 const takeBackLimit = 5 * time.Second
 
-// The largest number of sign-ins, from one address and in total, that are being checked or wait for that. Further ones are
-// refused immediately and do not count as failures, so that a flood does not keep honest people waiting. Delayed sign-ins wait
-// separately, so that they take no place from others.
+// maxPending is the largest number of sign-ins that are being checked or wait for that, and maxPendingPerAddress is the
+// largest number from one address. Further sign-ins are refused immediately and do not count as failures, so that a
+// flood does not keep honest people waiting. Delayed sign-ins wait separately, with limits of their own, so that they
+// take no place from others.
 const (
 	maxPending           = 32
 	maxPendingPerAddress = 4
@@ -104,8 +106,8 @@ func (a *Auth) isExempt(address string) bool {
 	return at.IsValid() && slices.ContainsFunc(*networks, func(p netip.Prefix) bool { return p.Contains(at.Unmap().WithZone("")) })
 }
 
-// network returns the network of a provider's customer: an IPv4 address, or the /64 of an IPv6 address. It is empty for anything
-// else.
+// network returns the network that one customer of an internet provider usually has: an IPv4 address, or the /64 of an
+// IPv6 address. It is empty for anything else.
 func network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -151,7 +153,7 @@ func (a *Auth) slowDown(ctx context.Context, address string, delay time.Duration
 	return leave, nil
 }
 
-// sleep waits, or returns the error of a context that ends earlier.
+// sleep waits for d. If the context ends earlier, it returns the error of the context.
 func sleep(ctx context.Context, d time.Duration) error {
 	if !periodic.Pause(ctx, d) {
 		return ctx.Err()
@@ -159,8 +161,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// takeBack takes back a counted attempt that ended with err, unless err says that the password was wrong. [Auth.startSession]
-// takes back successful attempts.
+// takeBack takes back the counted attempt that ended with err, unless it ended because the password was wrong.
+// [Auth.startSession] takes back successful attempts.
 func (a *Auth) takeBack(ctx context.Context, username string, from Client, err error) {
 	if err == nil || errors.Is(err, ErrBadCredentials) {
 		return
@@ -253,8 +255,8 @@ func (a *Auth) Sessions(ctx context.Context, g Grant) ([]OpenSession, error) {
 	return out, nil
 }
 
-// EndSession ends one of the user's sign-ins or, with an empty id, all except that of g. It returns [ErrNoSession] if the user
-// has no such sign-in.
+// EndSession ends one of the user's sign-ins. If id is empty, it ends all of them except the one of g. It returns
+// [ErrNoSession] if the user has no such sign-in.
 func (a *Auth) EndSession(ctx context.Context, g Grant, id string) error {
 	if !checkText(id) {
 		return ErrNoSession

@@ -16,7 +16,7 @@ import (
 	"github.com/codehub/gateway/coordinator/wait"
 )
 
-// fail signs in with a wrong password, and returns how long sign-ins are refused.
+// fail signs in with a wrong password, and returns for how long sign-ins are refused after that.
 func fail(t testing.TB, a *Auth, name, address string) time.Duration {
 	t.Helper()
 	_, _, err := a.Login(t.Context(), name, "wrong", Client{Address: address})
@@ -96,8 +96,9 @@ func TestASuccessClearsTheAccountAndNotTheAddress(t *testing.T) {
 	}
 }
 
-// TestAnAddressAloneOnlySlowsDown: people in an office share an address. Other people's wrong passwords slow their sign-ins down
-// for a moment, but never lock them out, however many there are. A single account is still locked out there, and only there.
+// TestAnAddressAloneOnlySlowsDown: people in an office share an address. Wrong passwords of other people delay their
+// sign-ins for a moment, but never lock them out, however many there are. A single account is still locked out there,
+// and only there.
 func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	a := open(t, Options{})
 	addUser(t, a, "ann")
@@ -125,8 +126,7 @@ func TestAnAddressAloneOnlySlowsDown(t *testing.T) {
 	if _, _, err := a.Login(t.Context(), "bob", password, Client{Address: "192.0.2.2"}); err != nil {
 		t.Errorf("elsewhere: %v", err)
 	}
-	// A client that leaves while waiting takes the attempt back, and a waiting client takes no place from
-	// others.
+	// If a client leaves while it waits, its attempt is taken back. A client that waits takes no place from others.
 	a.sleep = func(context.Context, time.Duration) error {
 		if a.pending.all != 0 || a.slowed.all != 1 {
 			t.Errorf("%d are being checked and %d wait", a.pending.all, a.slowed.all)
@@ -181,8 +181,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestFailuresOfTheServerAreNoWrongPasswords: a sign-in that fails for a reason other than the password is not a guess, however
-// often it is tried. Earlier wrong passwords still count.
+// TestFailuresOfTheServerAreNoWrongPasswords: a sign-in that fails for a reason other than the password does not count
+// as a guess, however often it is tried. Earlier wrong passwords still count.
 func TestFailuresOfTheServerAreNoWrongPasswords(t *testing.T) {
 	const next = "another horse battery"
 	signIn := func(a *Auth, from Client) error {

@@ -10,15 +10,15 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// NewBrowserSecret returns a secret for a browser that is about to request a ticket. It stays in a cookie of the workspace's
-// host; its [BrowserHash] goes to the main site.
+// NewBrowserSecret returns a secret for a browser that is about to request a ticket. The secret stays in a cookie of
+// the workspace's host. Only its [BrowserHash] is sent to the main site.
 func NewBrowserSecret() string {
 	secret, _ := newToken()
 	return secret
 }
 
-// BrowserHash returns the hash of a browser's secret as text for a URL. A ticket is bound to this hash. ok is false for text that
-// cannot be such a secret.
+// BrowserHash returns the hash of a browser's secret as text for a URL. A ticket is bound to this hash. ok is false if
+// the text cannot be such a secret.
 func BrowserHash(secret string) (text string, ok bool) {
 	hash, ok := hashToken(secret)
 	return base64.RawURLEncoding.EncodeToString(hash[:]), ok
@@ -26,7 +26,7 @@ func BrowserHash(secret string) (text string, ok bool) {
 
 // Ticket returns a one-time ticket for the user with the main session token. A browser uses it to start a session at the host of
 // one of the user's workspaces. browser is the [BrowserHash] of the browser's secret: the ticket is worthless in another browser.
-// It returns [ErrNoSession], [ErrNoWorkspace], and [ErrBadTicket] if browser is not a hash.
+// It returns [ErrNoSession] or [ErrNoWorkspace]. If browser is not a hash, it returns [ErrBadTicket].
 func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browser string) (ticket string, err error) {
 	if _, err := a.Session(ctx, token); err != nil {
 		return "", err
@@ -51,8 +51,9 @@ func (a *Auth) Ticket(ctx context.Context, token string, id workspace.ID, browse
 	return ticket, nil
 }
 
-// Redeem uses up a ticket and returns the token of a session for that workspace, which ends with the main session that it came
-// from. browser is the secret of the browser that requested the ticket. It returns [ErrBadTicket].
+// Redeem uses up a ticket, and returns the token of a session for that workspace. The session ends with the main
+// session for which the ticket was issued. browser is the secret of the browser that requested the ticket. It returns
+// [ErrBadTicket].
 func (a *Auth) Redeem(ctx context.Context, ticket, browser string, id workspace.ID) (wsToken string, err error) {
 	hash, ok := hashToken(ticket)
 	bound, known := hashToken(browser)

@@ -11,7 +11,7 @@ import (
 // tokenLength is the length of 256 bits in unpadded base64.
 const tokenLength = 43
 
-// newToken returns a token and its hash, which is what is stored.
+// newToken returns a token and its hash. Only the hash is stored.
 func newToken() (string, accounts.TokenHash) {
 	var bits [32]byte
 	rand.Read(bits[:]) // never returns an error: the program ends if the system has no randomness
