@@ -90,7 +90,7 @@ func summaries(b *tab) {
 		[...document.querySelectorAll("#view-workspace .summary dd")].length === 3 && document.querySelector("#view-workspace .summary").innerText`
 	b.until("one that runs", `document.querySelector("[data-name=RUNNING]")`)
 	js[string](b, `location.hash = "#/w/" + document.querySelector("[data-name=RUNNING]").dataset.workspace`)
-	b.until("its state, the reason and what comes", `((text) => /runs[^]*asked for by mina[^]*(goes to sleep|begins to doze) at/.test(text))(`+lines+`)`)
+	b.until("its state, the reason and what comes", `((text) => /is running[^]*requested by mina[^]*(goes to sleep|begins to doze) at/.test(text))(`+lines+`)`)
 	b.until("then logs, then plots and ports", `[...document.querySelectorAll("#view-workspace .main > *")].map((e) => ["explain", "logs", "stats"].find((name) => e.classList.contains(name)))
 		.filter(Boolean).join() === "explain,logs,stats" && document.querySelector("#view-workspace .stats ul")`)
 	b.until("memory as it was written", `document.querySelector("#view-workspace .stats").innerText.includes("of 2 GiB")`)
