@@ -22,8 +22,8 @@ import (
 )
 
 // awaitServers logs an outage of Redis or the object store at the start. As soon as the object store answers, the
-// bucket is created and marked if this installation has none yet, and then tested. Every other retry belongs to the
-// component that needs the server.
+// bucket is tested. If this installation has no bucket yet, it is created and marked before that. Every other retry
+// belongs to the component that needs the server.
 func (c *Coordinator) awaitServers(ctx context.Context) error {
 	err := within(ctx, func(ctx context.Context) error { return c.redis.Ping(ctx).Err() })
 	if err != nil && ctx.Err() == nil {
@@ -48,7 +48,7 @@ func (c *Coordinator) awaitServers(ctx context.Context) error {
 	}
 }
 
-// checkArchives tries once everything that archives need from the object store, and logs each failure with the setting
+// checkArchives tries everything that archives need from the object store once. It logs each failure with the setting
 // and the remedy. Each process tries for itself, because it has its own network, clock and certificates. Nothing
 // depends on the result: a feature that fails now may work when it is needed.
 func (c *Coordinator) checkArchives(ctx context.Context) {
@@ -157,8 +157,8 @@ func everyTerm(run func(context.Context) error) func(context.Context, leader.Ter
 }
 
 // rounds returns a component that does one round when a term begins, and then one at every interval. doing, a gerund,
-// names the rounds in the log. All terms share one loop, so that a fault that outlasts a term is logged once, and so is
-// its end.
+// names the rounds in the log. All terms share one loop. So a fault that outlasts a term is logged only once, and its
+// end is logged, too.
 func (c *Coordinator) rounds(name, doing string, interval time.Duration, round func(context.Context) error) func(context.Context, leader.Term) error {
 	return everyTerm(periodic.New(doing, interval, round, c.log.Named(name)).RunNow)
 }

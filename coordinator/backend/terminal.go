@@ -32,9 +32,9 @@ const hangUp = `for file in $(grep -ls "` + terminalVariable + `=$1" /proc/[0-9]
 done
 exit 0`
 
-// ExecInTerminal is [Executor.Exec] for a command with a terminal, which it hangs up when ctx ends before the command:
-// no engine does that by itself. It needs env, sh and grep in the container. Without them the command does not start,
-// and the output says so.
+// ExecInTerminal is [Executor.Exec] for a command with a terminal. If ctx ends before the command, it hangs up the
+// terminal, because no engine does that by itself. It needs env, sh and grep in the container. Without them the command
+// does not start, and the output says so.
 func ExecInTerminal(ctx context.Context, e Executor, id workspace.ID, c Command, out io.Writer) (exitCode int, err error) {
 	name := uuid.NewString()
 	words := []string{"env", terminalVariable + "=" + name}

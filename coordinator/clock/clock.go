@@ -1,11 +1,12 @@
 // Package clock provides the authoritative time, and measures how long ago something was.
 //
 // A time that is written, or compared with a written one, is the database's (SPEC 12.13). It comes from now() in the
-// statement itself, or from a [Database]. How long ago something happened in this process is measured with a [Moment],
-// which includes the time in which the process could not run, or by the difference of two readings of its monotonic
-// clock. Both have a meaning only within the process. An engine's times are only compared with each other. After a
-// failover of PostgreSQL, the new server's clock counts from the next measurement on. In statements, however, now()
-// uses the new server's clock immediately, so the servers of one database should have the same time.
+// statement itself, or from a [Database]. How long ago something happened in this process is measured in one of two
+// ways: with a [Moment], which includes the time in which the process could not run, or by the difference of two
+// readings of the monotonic clock. Both have a meaning only within the process. An engine's times are only compared
+// with each other. After a failover of PostgreSQL, the new server's clock counts from the next measurement on. In
+// statements, however, now() uses the new server's clock immediately, so the servers of one database should have the
+// same time.
 package clock
 
 import (
@@ -46,7 +47,7 @@ func (m Moment) steady() time.Duration {
 // since returns how much later m is than other, by the clocks that cannot be set.
 func (m Moment) since(other Moment) time.Duration { return max(m.at.Sub(other.at), m.boot-other.boot) }
 
-// Steady returns a clock that begins with the wall clock's time and is never set: its readings are useful only for
+// Steady returns a clock that begins with the wall clock's time but is never set. Its readings are useful only for
 // differences. They do not include the pauses of a virtual machine. They include the time during which the machine was
 // suspended, but may show it up to 10 ms late.
 func Steady() func() time.Time {

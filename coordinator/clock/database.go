@@ -70,9 +70,9 @@ func (d *Database) Measure(ctx context.Context) error {
 	return nil
 }
 
-// Now returns the database's time in the database's precision: a saved row must equal the same row read back. It is
-// behind the server's time by at most the time that the last answer took to arrive, and never ahead, so that nothing
-// ends too soon. It must not be called before Measure has returned nil once.
+// Now returns the database's time in the database's precision, so that a saved row equals the same row when it is read
+// back. It is behind the server's time by at most the time that the last answer took to arrive, and never ahead, so
+// that nothing ends too soon. It must not be called before Measure has returned nil once.
 func (d *Database) Now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

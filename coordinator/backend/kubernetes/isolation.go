@@ -37,9 +37,9 @@ type isolated struct {
 	store  storeMemory  // guarded by making
 }
 
-// KeepIsolated applies the NetworkPolicies of the installation, and removes those of earlier settings. It reports
-// whether they were in place before. With [egress.EnforceRequire] it also proves from inside the cluster that the rules
-// are enforced, because the cluster's API does not show that.
+// KeepIsolated applies the NetworkPolicies of the installation, and removes policies that come from earlier settings.
+// It reports whether they were in place before. With [egress.EnforceRequire] it also proves from inside the cluster
+// that the rules are enforced, because the cluster's API does not show that.
 func (b *Backend) KeepIsolated(ctx context.Context) (stood bool, err error) {
 	b.isolated.making.Lock()
 	defer b.isolated.making.Unlock()

@@ -289,8 +289,8 @@ func (w *isolated) reach(t *testing.T, in *cluster.Client, labels map[string]str
 	return reached, nil
 }
 
-// TestRequireIsSeenToHold: with `egress enforce require` nothing starts on a cluster that has the rules but does not
-// enforce them; the workspace waits and reports why. On a cluster that does, it starts.
+// TestRequireIsSeenToHold: with `egress enforce require`, nothing starts on a cluster that has the rules but does not
+// enforce them. The workspace waits and reports why. On a cluster that does, it starts.
 func TestRequireIsSeenToHold(t *testing.T) {
 	e := newEngine(t)
 	o := e.options(backendtest.Installation())

@@ -30,9 +30,9 @@ func (b *Backend) StartJob(ctx context.Context, s backend.JobSpec) error {
 	return retryChanged(ctx, "starting storage job "+spec.JobName(s), func() error { return b.startJob(ctx, s) })
 }
 
-// startJob is one attempt of StartJob. It creates the Job suspended: the Job has no Pod, but each start of a Pod or of
-// another job sees it. Then it marks the claim of the volume, checks for other users, delivers the grant, and only then
-// resumes the Job: see start.
+// startJob is one attempt of StartJob. It creates the Job suspended. The Job then has no Pod yet, but every start of a
+// Pod or of another job sees it. Then it marks the claim of the volume, checks for other users, delivers the grant, and
+// only then resumes the Job: see start.
 func (b *Backend) startJob(ctx context.Context, s backend.JobSpec) error {
 	name := spec.JobName(s)
 	var job *batchv1.Job
@@ -202,8 +202,8 @@ func (b *Backend) DeleteJobs(ctx context.Context, id workspace.ID) error {
 	}
 }
 
-// removeJob removes a Job and all its objects, and returns once it is gone. The Secret goes first: without it, a Pod
-// that the cluster is just creating and that no listing shows yet does not start.
+// removeJob removes a Job and all its objects, and returns once it is gone. It removes the Secret first. The cluster
+// may be creating a Pod that no listing shows yet, and without the Secret that Pod does not start.
 func (b *Backend) removeJob(ctx context.Context, j *batchv1.Job) error {
 	doing := "deleting storage job " + j.Name
 	grant, exists, err := object.Live(ctx, b.api.Secrets, "secret", j.Name)

@@ -39,8 +39,8 @@ const (
 
 // Jobs implements [backend.Core]. It makes requests only to read the output of jobs. It reads the output of a job once
 // when the job has ended, and repeats that while it fails. It reads the output of each running job at most about once a
-// second: see [backend.ReportInterval]. It omits a Job that was created but not started: for the caller it does not
-// exist yet, and StartJob starts it.
+// second: see [backend.ReportInterval]. It omits a Job that was created but not started. For the caller such a job does
+// not exist yet, and StartJob starts it.
 func (b *Backend) Jobs(ctx context.Context, ids ...workspace.ID) (map[workspace.ID][]workspace.Job, error) {
 	jobs, err := list(ctx, b.caches.Jobs, "listing storage jobs", ids)
 	if err != nil {
@@ -136,8 +136,8 @@ func (b *Backend) describeJob(ctx context.Context, j *batchv1.Job, pods []*corev
 	return job, true, nil
 }
 
-// withoutPod confirms that a job has failed without a Pod that shows why: the cache of Pods may lag behind that of
-// Jobs.
+// withoutPod confirms that a job has failed and has no Pod that shows why. That must be confirmed because the cache of
+// Pods may lag behind the cache of Jobs.
 func (b *Backend) withoutPod(ctx context.Context, j *batchv1.Job, job workspace.Job) (
 	workspace.Job, *corev1.Pod, error) {
 	if known, ok := b.outcomes.Get(workspaceOf(j), string(j.UID)); ok {

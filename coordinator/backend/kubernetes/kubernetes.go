@@ -35,7 +35,8 @@ type Backend struct {
 	// refuses the Pods of jobs, by the uids of the Jobs.
 	reports  backend.Reports
 	refusals backend.Memo[refusal]
-	// jobCPU is the CPU limit that the namespace requires of storage jobs if the settings set none, or nil.
+	// jobCPU is the CPU limit that storage jobs get because the namespace requires one and the settings have none; nil
+	// if no limit is needed.
 	jobCPU   atomic.Pointer[resource.Quantity]
 	noQuota  atomic.Pointer[time.Time] // until then nobody looks for a quota of storage
 	isolated isolated

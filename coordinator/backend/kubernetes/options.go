@@ -1,8 +1,8 @@
 // Package kubernetes runs workspaces and storage jobs on a Kubernetes cluster. It implements [backend.Core] (SPEC 7): a
 // workspace is the Pod ws-{id} on the PersistentVolumeClaim ws-{id}-home, and a storage job is a Job.
 //
-// It owns the objects with its installation's label in one namespace. It must not decide
-// what runs, nor touch anything else in the cluster.
+// It owns the objects with its installation's label in one namespace. It must not decide what runs, and must not touch
+// anything else in the cluster.
 package kubernetes
 
 import (

@@ -128,7 +128,7 @@ func record(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// rightsFor returns what rights a request needs, as the cluster's authorizers see it.
+// rightsFor returns the rights that the cluster's authorizers require for a request.
 func rightsFor(r *http.Request) []doctor.Right {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var right doctor.Right
@@ -223,8 +223,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// TestTheTokenChanges: a token in a file, like that of a Pod's service account, is read again. A refused token makes
-// the cluster Unreachable until another one is written.
+// TestTheTokenChanges: the backend rereads a token that is in a file, like the token of a Pod's service account. A
+// refused token makes the cluster Unreachable until another one is written.
 func TestTheTokenChanges(t *testing.T) {
 	e := newEngine(t)
 	token := func(account string) (config *clientcmdapi.Config, user *clientcmdapi.AuthInfo) {

@@ -77,7 +77,7 @@ func TestANameServerThatFails(t *testing.T) {
 }
 
 // TestAStoreBehindAServiceWithoutSelector: storage jobs may reach endpoints that were written by hand, in this
-// namespace and another, and the other domain that a service is an alias for.
+// namespace and in another. If the service is an alias for another domain, they may reach that domain.
 func TestAStoreBehindAServiceWithoutSelector(t *testing.T) {
 	e := newEngine(t)
 	other := devenv.Kubernetes(t)

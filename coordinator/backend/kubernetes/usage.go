@@ -25,8 +25,8 @@ const (
 	noQuotaFor = 10 * time.Minute
 )
 
-// Usage implements [backend.Core]. It counts a home in its workspace's Pod, while the Pod runs, because an installation
-// that sees only its namespace has no other way.
+// Usage implements [backend.Core]. It counts a home inside its workspace's Pod, and only while the Pod runs. An
+// installation that sees only its namespace has no other way.
 func (b *Backend) Usage(ctx context.Context, limit time.Duration, ids ...workspace.ID) (
 	map[workspace.ID]backend.Usage, error) {
 	for _, id := range ids {

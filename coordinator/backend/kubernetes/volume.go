@@ -18,8 +18,8 @@ import (
 	"github.com/codehub/gateway/coordinator/workspace"
 )
 
-// home returns the claim of the home volume, or nil if there is none. A claim of another owner is an error, and so is
-// one that is being deleted, because a deletion cannot be undone.
+// home returns the claim of the home volume, or nil if there is none. A claim of another owner is an error. So is a
+// claim that is being deleted, because the deletion cannot be undone.
 func (b *Backend) home(ctx context.Context, id workspace.ID) (*corev1.PersistentVolumeClaim, error) {
 	c, exists, err := object.Live(ctx, b.api.Claims, "volume", id.VolumeName())
 	switch {
@@ -118,9 +118,9 @@ func (b *Backend) deleteVolume(ctx context.Context, id workspace.ID,
 	})
 }
 
-// checkUnused fails with [backend.ErrVolumeInUse] while a Pod mounts the volume, even one that has ended, and while an
-// unfinished Job may mount it. It looks for Pods of any owner with the workspace's label. It removes a Job that has not
-// started, because that Job would use the volume's replacement if it were started later.
+// checkUnused fails with [backend.ErrVolumeInUse] while any Pod mounts the volume, even if the Pod has ended. It also
+// fails while an unfinished Job may mount the volume. It looks for Pods of any owner with the workspace's label. It
+// removes a Job that has not started, because that Job would use the volume's replacement if it were started later.
 func (b *Backend) checkUnused(ctx context.Context, id workspace.ID) error {
 	pods, err := b.livePods(ctx, map[string]string{spec.LabelWorkspace: string(id)})
 	if err != nil {

@@ -55,8 +55,8 @@ func (r *Finalizer) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow releases all ended containers immediately and at every interval, and single ones on their events,
-// until the events end.
+// follow runs until the stream of events ends. It releases all ended containers immediately and at every interval, and
+// a single container when an event reports it.
 func (r *Finalizer) follow(ctx context.Context, report *outage.Reporter) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -37,8 +37,8 @@ func (e *CircuitBreakerError) Error() string {
 		e.Unknown, e.Archives, e.Workspaces, MaxShare)
 }
 
-// checkShare returns a [CircuitBreakerError] if an implausible share of all archives has no row, or if there
-// are archives and no rows at all, unless the request overrides the breaker.
+// checkShare returns a [CircuitBreakerError] if an implausible share of all archives has no row, or if there are
+// archives but no rows at all. If the request overrides the breaker, it returns nil.
 func (c *cycle) checkShare(ctx context.Context) error {
 	unknown, all := c.report.Unknown, c.report.Archives
 	implausible := unknown > breakerFloor && float64(unknown) > MaxShare*float64(all)

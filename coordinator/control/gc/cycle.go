@@ -235,8 +235,8 @@ func (c *cycle) inspectArchives(ctx context.Context, archives []listed) error {
 	return nil
 }
 
-// compare does what [compare] does, and also handles a workspace with too many archives to hold. For such a workspace
-// it asks the object store for the current archive, and assumes that there are newer ones.
+// compare does what the function [compare] does. It also handles a workspace that has too many archives to keep in
+// memory. For such a workspace it asks the object store for the current archive, and assumes that there are newer ones.
 func (c *cycle) compare(ctx context.Context, group []listed, p store.Protection) (comparison, error) {
 	if group[0].id != c.partial || p.ArchiveKey == "" {
 		return compare(group, p), nil
@@ -306,7 +306,7 @@ func (c *cycle) protection(ctx context.Context, archives []listed) (map[workspac
 	return c.opts.Store.Protection(ctx, slices.Collect(maps.Keys(ids)))
 }
 
-// groups splits archives, which are in the order of their keys, into those of one workspace each.
+// groups splits a list of archives, which must be in the order of their keys, into one list per workspace.
 func groups(archives []listed) func(yield func([]listed) bool) {
 	return func(yield func([]listed) bool) {
 		for len(archives) > 0 {

@@ -64,8 +64,8 @@ type Judgement struct {
 }
 
 // DryRun does one cycle without its effects. It deletes nothing, records no orphan and no identity, logs nothing, and
-// needs neither the leadership nor a [Runner]. It uses Archives, Store, Orphans and Settings of opts, and calls the
-// function each with every archive and foreign object, one workspace after the other. If that function returns an
+// needs neither the leadership nor a [Runner]. Of opts it uses Archives, Store, Orphans and Settings. It calls the
+// function each with every archive and every foreign object, one workspace after the other. If that function returns an
 // error, the cycle ends.
 //
 // Orphans may be nil when Redis does not answer. The ages of the orphans are then unknown, and no archive is due.

@@ -88,8 +88,8 @@ type Settings struct {
 	// UploadExpiry is how old an unfinished upload of an archive must be to be aborted. It must be longer than
 	// archiving ever takes. Default [DefaultUploadExpiry].
 	UploadExpiry time.Duration
-	// Keep is how many archives of each workspace are kept, including the current one: the most recent ones, 1 to
-	// [MaxKeep] (keep_archives). When it is lowered, the surplus is deleted after the usual Delay. Default
+	// Keep is how many archives of each workspace are kept, from 1 to [MaxKeep] (keep_archives). These are the most
+	// recent ones, including the current one. When it is lowered, the surplus is deleted after the usual Delay. Default
 	// [DefaultKeep].
 	Keep int
 }

@@ -24,18 +24,18 @@ var ErrNotConfirmed = errors.New("no archive is deleted: more than what was conf
 
 // Request is a person's request for one cycle.
 type Request struct {
-	// Unknown also deletes the archives that are otherwise only reported: those of no workspace, and those newer than
-	// their workspace's. They must be at least as old as the delay. Their number, together with all other due archives,
-	// must be at most Confirmed.
+	// Unknown also deletes the archives that are otherwise only reported: archives that belong to no workspace, and
+	// archives that do not fit their workspace's row. They must be at least as old as the delay. Their number, together
+	// with all other due archives, must be at most Confirmed.
 	Unknown   bool
 	Confirmed int
 	// Force runs the cycle in spite of the circuit breaker.
 	Force bool
 }
 
-// Collect runs one cycle now, on a person's command. The cycle is like those of the leader, but outside a term. Collect
-// calls the function each with every archive that was due and what became of it. While another process collects, the
-// error is a [*postgres.BusyError]. After another error the report shows how far the cycle got.
+// Collect runs one cycle now, on a person's command. The cycle is like the cycles of the leader, but does not belong to
+// a term. Collect calls the function each for every archive that was due, with what happened to it. While another
+// process collects, the error is a [*postgres.BusyError]. After another error the report shows how far the cycle got.
 //
 // Show the person the findings of a [DryRun] of the same request first, ask for confirmation, and pass its Report.Due
 // as Confirmed.

@@ -21,9 +21,9 @@ const generationLife = 24 * time.Hour
 // OrphanTracker records since when each archive has been an orphan. The record is in Redis. If Redis loses it, all
 // delays start again, which only postpones deletions.
 //
-// Each cycle writes a set of its own, a generation, which replaces the last one when the cycle has seen everything. So
-// the delay of an archive starts again if a cycle in between found it protected or did not find it. An interrupted
-// cycle changes nothing.
+// Each cycle writes a new set, its generation. When the cycle has seen everything, the new set replaces that of the
+// last cycle. So the delay of an archive starts again if a cycle in between found it protected or did not find it. An
+// interrupted cycle changes nothing.
 type OrphanTracker struct {
 	redis redis.UniversalClient
 	key   string

@@ -24,7 +24,7 @@ const (
 	// KeptReplaced: a user has gone back to an older archive. This archive was the current or the newest one before,
 	// and lets the user undo that choice.
 	KeptReplaced Reason = "replaced by an older archive"
-	// KeptRetained: the archive is one of the most recent ones, a fixed number of which is kept.
+	// KeptRetained: the archive is one of the most recent ones of its workspace, of which [Settings].Keep are kept.
 	KeptRetained Reason = "one of the last archives"
 	// KeptWithoutCurrent: the row of the workspace names no archive, so it is unknown whether this one holds the
 	// workspace's data.
@@ -106,9 +106,9 @@ func compare(archives []listed, p store.Protection) comparison {
 	return c
 }
 
-// retain marks the most recent archives of a workspace, a fixed number of which is kept. They are the complete
-// ones with the latest dates, except archives unknown to the row. If retain gets only some of the workspace's archives,
-// it may mark too many, but never too few.
+// retain marks the most recent archives of a workspace, as many as keep says, if that is more than 1. They are the
+// complete ones with the latest dates, except archives unknown to the row. If retain gets only some of the workspace's
+// archives, it may mark too many, but never too few.
 func retain(archives []listed, p store.Protection, c comparison, keep int) {
 	if keep <= 1 {
 		return // the newest archive then, the current one or the way back from it, has a rule of its own

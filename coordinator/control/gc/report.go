@@ -12,7 +12,8 @@ type Report struct {
 	// they were left alone.
 	Objects, Foreign int
 	// Archives is how many archives the other objects belong to. Orphans is how many of them no workspace needs. Due is
-	// how many of them this cycle would delete: orphans whose delay has passed, and on command also reported archives.
+	// how many of the archives this cycle would delete: orphans whose delay has passed and, on command, also reported
+	// archives.
 	Archives, Orphans, Due int
 	// Unknown is how many archives belong to no workspace of the database. Newer is how many belong to a workspace
 	// whose row they do not fit. Both are kept.

@@ -84,7 +84,7 @@ type Options struct {
 	// Lock names the rows in system_locks: "coordinator" with one shard, "coordinator/0" and so on with
 	// several. Default [DefaultLock].
 	Lock string
-	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID), from which those of the shards are derived.
+	// LockID is the key of the advisory lock (COORDINATOR_LOCK_ID). The keys of the shards' locks are derived from it.
 	// Processes of one installation have the same Lock and LockID. Default [DefaultLockID].
 	LockID int64
 	// Shards is how many parts the workspaces are split into, at most [MaxShards] (COORDINATOR_SHARDS).

@@ -51,16 +51,16 @@ type session struct {
 	confirmed        clock.Moment // when the epochs were last compared
 }
 
-// session opens one connection and leads shards on it until the connection is lost, ctx ends, or the work of a term
-// returns early. It returns the time at which its first term began, or zero if there was none, and the reason why the
-// session ended.
+// session opens one connection and leads shards on it. It ends when the connection is lost, when ctx ends, or when the
+// work of a term returns early. It returns the time at which its first term began, or zero if there was none, and the
+// reason why the session ended.
 func (e *Elector) session(ctx context.Context, lead func(context.Context, Term) error) (began time.Time, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	// Closing the connection releases the locks in any case; it must not wait for a server that does not
-	// answer.
+	// Closing the connection releases the locks in any case. It is bounded, because it must not wait for a PostgreSQL
+	// that does not answer.
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

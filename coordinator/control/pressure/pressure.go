@@ -93,8 +93,8 @@ type Backend interface {
 
 // Store is what the watch needs of PostgreSQL. *store.Store implements it.
 type Store interface {
-	// LongestAsleep returns workspaces that have been in STANDBY for longer than asleep and may be archived,
-	// the longest first.
+	// LongestAsleep returns at most limit workspaces that have been in STANDBY for longer than asleep and may be
+	// archived. It begins with those that have slept longest.
 	LongestAsleep(ctx context.Context, asleep time.Duration, limit int) ([]workspace.ID, error)
 	// LeavingDisk returns the workspaces that are being archived.
 	LeavingDisk(ctx context.Context) (store.Leaving, error)

@@ -21,8 +21,8 @@ const saveTimeout = 3 * time.Second
 // savesAtOnce bounds the concurrent statements of one loop.
 const savesAtOnce = 4
 
-// An error message keeps the last logTailLines lines of the container's output, as far as the backend returns
-// them within logTailTimeout.
+// An error message contains the last logTailLines lines of the container's output, if the backend returns them within
+// logTailTimeout.
 const (
 	logTailLines   = 20
 	logTailTimeout = 3 * time.Second

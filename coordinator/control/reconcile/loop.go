@@ -103,8 +103,8 @@ func newLoop(c *Controller, term Term) *loop {
 	return l
 }
 
-// run waits for a tick, a wake-up, a due retry, or the result of a task or probe, and then observes the
-// affected workspaces. Only bounded queries block it.
+// run waits for a tick, a wake-up, the time of a retry, or the result of a task or probe. Then it observes the affected
+// workspaces, and begins again. Only bounded queries block it.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

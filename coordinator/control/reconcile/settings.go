@@ -25,7 +25,7 @@ type Settings struct {
 	// activeFor after a wake-up, those that are about to change are also observed at every ActiveInterval (SPEC 5).
 	IdleInterval, ActiveInterval time.Duration
 	// SweepInterval is the time in which all workspaces that ticks leave out are observed once. Ticks leave out the
-	// workspaces in STANDBY, and deleted ones of which an archive is left.
+	// workspaces in STANDBY, and deleted workspaces that still have an archive.
 	SweepInterval time.Duration
 	// MaxConcurrent bounds the actuators that run at the same time, in all shards of the
 	// process. Storage jobs run in the backend and do not count.
@@ -40,14 +40,14 @@ type Settings struct {
 	// operation's failures (SPEC 3).
 	Timeouts map[workspace.Operation]time.Duration
 	MaxRetry int
-	// WaitLimit is how long a workspace without an intact volume waits for an object
-	// store that refuses, before it ends in ERROR.
+	// WaitLimit is how long a workspace without an intact volume waits for an object store that refuses. After that it
+	// goes to ERROR.
 	WaitLimit time.Duration
 	// KeepDeleted is how long the only copy of a deleted workspace's files is kept. It is as long as the garbage
 	// collector keeps the workspace's archives.
 	KeepDeleted time.Duration
-	// MaxLossShare is the circuit breaker for DataLost. When one look shows more than this share
-	// of at least four workspaces as lost, the look is not believed.
+	// MaxLossShare is the circuit breaker for DataLost. If a look covers at least four workspaces and shows more than
+	// this share of them as lost, it is not believed.
 	MaxLossShare float64
 	// MeasureInterval is the time between two looks for homes to measure. MeasureAge is the age
 	// from which the size of a home that is in use is out of date.

@@ -126,10 +126,10 @@ func (a *Activator) Wake(ctx context.Context, id workspace.ID, e *route.Entry, t
 // thawTimeout bounds the wake-up of a dozing workspace that is being used.
 const thawTimeout = 30 * time.Second
 
-// Used wakes a dozing workspace that is being used, for example by a message on a connection that is already open, or
-// by a person in its page. It then returns false: the use does not count before the wake-up is granted, and does not
-// count at all if a limit forbids the wake-up. For a workspace that does not doze, Used does nothing and returns true,
-// without allocating. It never blocks. by is the actor for the audit; nil is the system itself.
+// Used wakes a dozing workspace because it is being used: for example, a message arrived on a connection that is
+// already open, or a person uses its page. It then returns false: the use does not count before the wake-up is granted,
+// and does not count at all if a limit forbids the wake-up. For a workspace that does not doze, Used does nothing and
+// returns true, without allocating. It never blocks. by is the actor for the audit; nil is the system itself.
 func (a *Activator) Used(id workspace.ID, by audit.Asker) bool {
 	e, known := a.routes.Lookup(id)
 	if !known || !e.State().Dozes() {

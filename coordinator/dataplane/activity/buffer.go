@@ -186,8 +186,8 @@ func (b *Buffer) Set(s Settings) {
 	}
 }
 
-// Record records that the workspace is being used now. It does not allocate if the workspace has a slot, and writes to memory
-// only once per clock step.
+// Record records that the workspace is being used now. It does not allocate if the workspace has a slot already. It
+// writes to memory only once per clock step.
 func (b *Buffer) Record(id workspace.ID) { b.Slot(id).Touch(metrics.ByProgram) }
 
 // Slot returns the workspace's slot, for a holder that touches it often, such as a WebSocket. The slot need not be

@@ -168,9 +168,9 @@ func (a *Auth) Refuse(cause error) {
 // SessionTTL returns how long a session lasts from its sign-in.
 func (a *Auth) SessionTTL() time.Duration { return a.opts.SessionTTL }
 
-// Login checks a password and starts a session. It returns the session's token, which is not stored anywhere, or
-// [ErrBadCredentials], or a [*ThrottledError] after too many failures. If the password's hash has outdated costs, it
-// replaces the hash. If that fails, the login still succeeds.
+// Login checks a password and starts a session. It returns the session's token, which is not stored anywhere. A wrong
+// name or password is [ErrBadCredentials]. After too many failures the error is a [*ThrottledError]. If the password's
+// hash has outdated costs, it replaces the hash. If that fails, the login still succeeds.
 func (a *Auth) Login(ctx context.Context, username, password string, from Client) (token string, u User, err error) {
 	row, err := a.authenticate(ctx, username, password, from)
 	if err != nil {
@@ -246,8 +246,8 @@ func (a *Auth) rehash(ctx context.Context, row accounts.User, password string) e
 	return a.store.ReplaceHash(ctx, row.ID, row.PasswordHash, hash)
 }
 
-// Logout ends a session and the workspace sessions that belong to it: in this process immediately, in others when the
-// notification arrives.
+// Logout ends a session and the workspace sessions that belong to it. They end immediately in this process, and in
+// other processes when the notification arrives.
 func (a *Auth) Logout(ctx context.Context, token string) error {
 	hash, ok := hashToken(token)
 	if !ok {
@@ -273,8 +273,8 @@ func (a *Auth) Grant(ctx context.Context, token string) (Grant, error) {
 	return a.sessions.grant(ctx, token, "")
 }
 
-// Revoked removes an ended session, and the workspace sessions that belong to it, from memory, and ends the requests that are
-// open with them. The listener calls it (postgres.ChannelRevoked).
+// Revoked removes from memory a session that has ended, and the workspace sessions that belong to it. It also ends the
+// requests that are open with them. The listener calls it (postgres.ChannelRevoked).
 func (a *Auth) Revoked(sessionID string) { a.sessions.cache.revoke(sessionID) }
 
 // Resync makes every session in memory due for a check at its next use. It also ends everything that is open with

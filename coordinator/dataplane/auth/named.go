@@ -11,8 +11,8 @@ import (
 	"github.com/codehub/gateway/coordinator/store/postgres"
 )
 
-// namedPrefix is hashed together with a name. It is longer than a token, so no token has the same hash, and no cookie opens such
-// a session.
+// namedPrefix is hashed together with a name. It is longer than a token. So no token has the same hash, and no cookie
+// can open such a session.
 const namedPrefix = "codehub: the session of a user whom another authentication names\x00"
 
 const _ = uint(len(namedPrefix) - tokenLength - 1)

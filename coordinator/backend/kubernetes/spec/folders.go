@@ -84,7 +84,7 @@ func MountsOf(p *corev1.Pod) []corev1.VolumeMount {
 
 // MountFolders mounts those folders of the home at their own places in a workspace's Pod. Then no runtime mounts one of
 // the image's declared volumes there, and files written there are stored in the home. An init container creates the
-// folders, as the user of the workspace: the kubelet would create them as root.
+// folders as the workspace's user, because the kubelet would create them as root.
 func MountFolders(p *corev1.Pod, paths []string) {
 	c := workspaceContainer(p)
 	var folders []string

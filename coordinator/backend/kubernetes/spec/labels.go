@@ -68,8 +68,8 @@ const Gate = "codehub.dev/volume"
 
 // Finalizer is on every Pod that may use a home, from its creation on. A Pod may be deleted by force, or because its
 // Node object was removed. Without the finalizer it would disappear from the cluster while its containers may still
-// run. The finalizer is removed only by this program, when the Pod's status proves that nothing runs, or by an
-// administrator who knows that the machine is off.
+// run. This program removes the finalizer only when the Pod's status proves that nothing runs. Otherwise only an
+// administrator who knows that the machine is off may remove it.
 const Finalizer = "codehub.dev/in-use"
 
 // Home is the mount point of the home in a workspace, and Data that in a storage job.
@@ -78,9 +78,9 @@ const (
 	Data = "/data"
 )
 
-// Folder is the folder of a volume that is the home. The volume's root folder is left to the cluster: when that folder
-// has lost the group's rights, the kubelet gives the whole volume to the Pod's group again and changes the modes of all
-// files. The home's own folder may have any rights.
+// Folder is the folder of a volume that is the home. The volume's root folder is left to the cluster. If the root
+// folder lost the group's rights, the kubelet would give the whole volume to the Pod's group again, and would change
+// the modes of all files. The home's own folder may have any rights.
 const Folder = "home"
 
 // Labels returns the labels of the workspace's object of that kind.

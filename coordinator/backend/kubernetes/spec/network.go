@@ -34,11 +34,11 @@ var nodeCache = netip.MustParsePrefix("169.254.20.10/32")
 // JobPolicy is the suffix of the name of the storage jobs' policy.
 const JobPolicy = "jobs"
 
-// NetworkPolicies returns the rules about what can reach workspaces and storage jobs, and what these can reach, to be
-// applied by [Manager]. Only the gateway reaches a workspace, and nothing reaches a storage job. A workspace reaches
-// name servers, the internet, and what [Options.Egress] allows; a storage job reaches name servers and the object
-// store. Without active egress rules they reach everything, but workspaces still cannot reach one another. A cluster
-// whose network does not enforce such rules ignores them.
+// NetworkPolicies returns the rules about what can reach workspaces and storage jobs, and about what these can reach.
+// They are applied under the name [Manager]. Only the gateway reaches a workspace, and nothing reaches a storage job. A
+// workspace reaches name servers, the internet, and what [Options.Egress] allows; a storage job reaches name servers
+// and the object store. Without active egress rules they reach everything, but workspaces still cannot reach one
+// another. A cluster whose network does not enforce such rules ignores them.
 func NetworkPolicies(o Options) []*networkingv1.NetworkPolicy {
 	o = o.withDefaults()
 	workspaces, jobs := closed(o, KindWorkspace, "workspaces"), closed(o, KindJob, JobPolicy)
@@ -89,8 +89,8 @@ func gateways(o Options) []networkingv1.NetworkPolicyPeer {
 	return peers
 }
 
-// nameservers allows the cluster's name servers: the usual port, the port behind OpenShift's service, and a cache on
-// the node.
+// nameservers allows the cluster's name servers, at the usual port and at the port behind OpenShift's service, and a
+// DNS cache on the node.
 func nameservers(o Options) networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{
 		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespace(o.DNSNamespace)}, block(nodeCache)},
@@ -197,8 +197,9 @@ func (o Options) storeAt() (host string, port uint16) {
 	return u.Hostname(), port
 }
 
-// storeService returns the Pods behind the object store if its name is a service of the cluster: name.namespace.svc,
-// with or without the cluster's domain, or a name without a dot, in the namespace of the jobs.
+// storeService returns the Pods behind the object store if its name is that of a service in the cluster. Such a name
+// has the form name.namespace.svc, with or without the cluster's domain. A name without a dot is a service in the
+// namespace of the jobs.
 func (o Options) storeService() (networkingv1.NetworkPolicyPeer, bool) {
 	host, _ := o.storeAt()
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")

@@ -39,7 +39,7 @@ type Options struct {
 	// Installation separates the objects of several installations in one namespace. It must not change while there are
 	// workspaces: the new name would not find them.
 	Installation string
-	// Image is the image of workspaces that do not name one, and Port the port at which workspaces serve HTTP. The
+	// Image is the image of workspaces that do not name one. Port is the port at which workspaces serve HTTP. The
 	// default is [DefaultPort].
 	Image string
 	Port  int
@@ -88,8 +88,8 @@ type Options struct {
 	GatewayPods, GatewayNamespace string
 	// DNSNamespace is the namespace of the cluster's name servers. The default is [DefaultDNSNamespace].
 	DNSNamespace string
-	// Egress defines what workspaces can reach besides the internet, and from where a gateway outside the cluster
-	// reaches them.
+	// Egress defines what workspaces can reach besides the internet. It also defines from which addresses a gateway
+	// outside the cluster reaches them.
 	Egress egress.Options
 	// Store is the URL under which jobs reach the object store; empty means Amazon's.
 	Store string

@@ -15,8 +15,8 @@ import (
 	"github.com/codehub/gateway/coordinator/backend"
 )
 
-// Container is the name of a workspace's container, and JobContainer that of a storage
-// job's. A Pod template may add others.
+// Container is the name of a workspace's container, and JobContainer is the name of a storage job's container. A Pod
+// template may add others.
 const (
 	Container    = "workspace"
 	JobContainer = "storagejob"
@@ -33,8 +33,8 @@ const (
 // sharedPath is where programs expect shared memory.
 const sharedPath = "/dev/shm"
 
-// The smallest requests, for a storage job and for what a container writes outside its volumes. Without a request,
-// Kubernetes would reserve the whole limit.
+// The smallest requests: of a storage job, and for the data that a container writes outside its volumes. Without a
+// request, Kubernetes would reserve the whole limit.
 const (
 	jobMemoryRequest = 128 << 20
 	jobCPURequest    = 100_000_000

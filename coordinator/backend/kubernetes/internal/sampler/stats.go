@@ -14,8 +14,8 @@ import (
 )
 
 // Stats returns the resources that a workspace's container uses. It runs one small command in the container, because a
-// cluster may lack the metrics API, and the gateway may not read nodes. If the container does not run, the error is
-// [backend.ErrNotFound].
+// cluster may lack the metrics API, and the gateway has no right to read nodes. If the container does not run, the
+// error is [backend.ErrNotFound].
 func Stats(ctx context.Context, api *cluster.Client, p *corev1.Pod) (backend.Stats, error) {
 	var s backend.Stats
 	if running(p) == nil {

@@ -30,8 +30,8 @@ const (
 	reasonCannot  = "ContainerCannotRun"
 )
 
-// unknownExit is the exit code reported for a container that was evicted before it could end: the code that engines
-// report after a SIGKILL.
+// unknownExit is the exit code that is reported for a container that was evicted before it could end. It is the code
+// that engines report after a SIGKILL.
 const unknownExit = 137
 
 // end returns how the Pod's container of that name ended: its exit code, and the cause if the code alone does not
@@ -98,7 +98,7 @@ func putOut(p *corev1.Pod) string {
 }
 
 // disrupted reports whether something outside the Pod ended its container of that name: the cluster, its node, or a
-// deletion of the Pod. It is also true for a Pod in which no container has an end. A container that exceeds its own
+// deletion of the Pod. It is also true if no container of the Pod has a recorded end. A container that exceeds its own
 // limits ends by itself.
 func disrupted(p *corev1.Pod, name string) bool {
 	state := ended(p, name)

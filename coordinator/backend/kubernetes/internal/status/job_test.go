@@ -239,8 +239,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLimitOfCPU: a job without a CPU limit gets one if the namespace requires one, and a lower limit if the namespace
-// requires that. The errors are recorded from a cluster of version 1.34.
+// TestLimitOfCPU: if the namespace requires a CPU limit, a job without a limit gets one. If the namespace requires a
+// lower limit, the job gets that. The errors are recorded from a cluster of version 1.34.
 func TestLimitOfCPU(t *testing.T) {
 	forbidden := func(message string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "ws-1", errors.New(message))

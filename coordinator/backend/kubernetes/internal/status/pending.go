@@ -35,8 +35,8 @@ func pending(p *corev1.Pod) *workspace.Pending {
 	return nil
 }
 
-// terminating returns why a deleted Pod is still there. Only its node can confirm that nothing of the Pod still runs,
-// and the volume is not free until then.
+// terminating returns why a deleted Pod is still there. Only the Pod's node can confirm that nothing of the Pod still
+// runs. Until it does, the volume is not free.
 func terminating(p *corev1.Pod) *workspace.Pending {
 	w := &workspace.Pending{Reason: workspace.WaitTerminating}
 	by, node := p.DeletionTimestamp.UTC().Format(time.RFC3339), p.Spec.NodeName
@@ -114,8 +114,8 @@ func starting(p *corev1.Pod, c *corev1.ContainerStatus) *workspace.Pending {
 	return w
 }
 
-// unusable returns the error of a node that cannot mount a folder of the home at its place, because a node follows no
-// link that leads out of the volume. It returns "" if the Pod mounts no such folder.
+// unusable returns the error of a node that cannot mount a folder of the home at its place. That happens because a node
+// does not follow a link that leads out of the volume. It returns "" if the Pod mounts no such folder.
 func unusable(p *corev1.Pod, message string) string {
 	var paths []string
 	for _, c := range p.Spec.Containers {

@@ -65,8 +65,8 @@ func terminated(p *corev1.Pod, reason string, code int32) {
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code}}
 }
 
-// disrupts are the ends of TestContainer that were caused from outside. A container that exceeds its own limits, does
-// not start or exits with a code has ended by itself.
+// disrupts are the ends of TestContainer that were caused from outside. A container counts as having ended by itself if
+// it exceeded its own limits, did not start, or exited with a code.
 var disrupts = map[string]bool{
 	"a node without room": true, "refused by its node": true, "drained, and ended": true, "its node was back": true, "kept by us": true,
 	"kept by a finalizer": true, "its node is tainted": true, "displaced": true, "its node shut down": true, "its node forgot it": true,

@@ -2,7 +2,7 @@
 // which ports listen instead of the configured one.
 //
 // It owns the probes of one container until the first answer, their pace, and the decision that the application uses
-// another port. It must not know the consequences, nor probe a container that has answered.
+// another port. It must not know the consequences, and must not probe a container that has answered.
 package readiness
 
 import (

@@ -1,4 +1,4 @@
-// Package schedule decides which calls of actuators ([Executor]) and storage jobs ([Jobs]) run next when there are
+// Package schedule decides which calls of actuators ([Executor]) and which storage jobs ([Jobs]) run next if there are
 // more of them than places.
 //
 // It owns the order: by priority, fairly among owners, and without starvation. It must not know what the calls and the
