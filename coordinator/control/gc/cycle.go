@@ -63,7 +63,8 @@ type due struct {
 	comparison comparison
 }
 
-// collect runs the cycle: it first judges all archives, and deletes some only if nothing has failed.
+// collect runs the cycle. It first judges all archives, and then deletes those that are due, but only if nothing has
+// failed.
 func (c *cycle) collect(ctx context.Context) error {
 	if err := c.opts.Identity.Bucket(ctx); err != nil {
 		return err

@@ -1,8 +1,8 @@
 // Package reconcile is the workspace controller. It observes workspaces, decides with the pure rules of package
 // planner, saves the decision, and only then calls the actuators. It owns the pace of observations and retries, the
-// number of concurrent actuators, and which observations are trusted. It trusts no server other than the recorded one,
-// and no loss that only one look shows or that most workspaces show at the same time. It must not decide anything else
-// itself, and must not change desired states.
+// number of concurrent actuators, and which observations are trusted. It trusts no server other than the recorded one.
+// It does not trust a loss that only one look shows, or that most workspaces show at the same time. It must not decide
+// anything else itself, and must not change desired states.
 //
 // It is level-triggered: wake-ups and events only make an observation happen sooner. If all of them are lost, the
 // controller is slower, but never wrong (SPEC 1, contract 2). Each shard that the process leads has a loop: one

@@ -23,7 +23,7 @@ func backoff(failures int) time.Duration {
 	return jitter(d)
 }
 
-// jitter varies a pause by chance, so that workspaces that wait for the same resource do not all try at the same time.
+// jitter varies a pause randomly, so that workspaces that wait for the same resource do not all try at the same time.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // pulls are the operations that may wait for an image: for the workspace's image, or for the image of storage jobs.

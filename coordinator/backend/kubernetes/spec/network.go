@@ -170,8 +170,8 @@ func Opened(p *networkingv1.NetworkPolicy) (all []netip.AddrPort) {
 	return all
 }
 
-// StoreName returns the host name in [Options.Store] if the rules need its addresses, in [Options.StoreAddresses].
-// Otherwise it returns "".
+// StoreName returns the host name in [Options.Store] if the rules need the addresses of that name (see
+// [Options.StoreAddresses]). Otherwise it returns "".
 func (o Options) StoreName() string {
 	host, _ := o.storeAt()
 	_, err := netip.ParseAddr(host)
