@@ -94,8 +94,9 @@ func (c Cluster) Inspect(t testing.TB, installation string) *inspect.Kubernetes 
 	return k
 }
 
-// Component stops, starts, kills or restarts a component of the cluster, such as "kubelet", with the run's command
-// for that. Without a command it skips the test: not every cluster can be broken.
+// Component stops, starts, kills or restarts a component of the cluster, such as "kubelet". It runs the command that
+// the caller of the tests gave for that. If there is no such command, it skips the test, because a test cannot disrupt
+// every cluster.
 func Component(t testing.TB, action, name string) {
 	t.Helper()
 	command(t, svcEnv, action+" "+name)

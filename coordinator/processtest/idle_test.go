@@ -124,8 +124,8 @@ var warmStep = step{"asleep with its network", func(t testing.TB, h *home) {
 	})
 }}
 
-// sandbox returns the name of the sandbox that keeps the workspace's network, or "", and whether its container has
-// joined it.
+// sandbox returns the name of the running sandbox that holds the workspace's network, or "". joined reports whether the
+// workspace's container has joined a sandbox.
 func (h *home) sandbox(t testing.TB) (name string, joined bool) {
 	t.Helper()
 	return h.installation.sandbox(t, string(h.id))

@@ -49,8 +49,8 @@ func (p process) any() workspace.ID {
 // viewer is an administrator: every process may change every workspace.
 func (p process) viewer() Viewer { return Viewer{All: true, Through: "api"} }
 
-// knowsLimits reports, at random, whether the writer knows the limits: older releases and writers that bypass the
-// service layer do not.
+// knowsLimits chooses at random whether the writer enforces the limits. Older releases do not know them, nor do writers
+// that bypass the service layer.
 func (p process) knowsLimits() bool { return p.random.IntN(2) == 0 }
 
 func choose[T any](p process, all ...T) T { return all[p.random.IntN(len(all))] }

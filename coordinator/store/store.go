@@ -16,9 +16,9 @@ type Store struct {
 	*postgres.DB
 	pool *pgxpool.Pool
 
-	// running admits one change to the desired state RUNNING at a time. PostgreSQL's lock serialises these changes
-	// anyway. However, a change that waits here does not occupy a connection of the pool, which the controller needs as
-	// well.
+	// running admits, one at a time, the changes that set the desired state to RUNNING. PostgreSQL's lock serialises
+	// these changes anyway. However, a change that waits here does not occupy a connection of the pool, which the
+	// controller needs as well.
 	running chan struct{}
 }
 

@@ -453,8 +453,8 @@ func TestTheTabGoesOnWithItsWorkspace(t *testing.T) {
 	}
 }
 
-// TestTheTabThatDozesIsToldBeforeItSleeps checks that the tab of a dozing workspace announces its sleep, which a person
-// can prevent.
+// TestTheTabThatDozesIsToldBeforeItSleeps checks that the tab of a dozing workspace warns before the workspace goes to
+// sleep, and that a person can then prevent it.
 func TestTheTabThatDozesIsToldBeforeItSleeps(t *testing.T) {
 	b := dozingEditor(t)
 	b.Change(one, func(r *store.Route) { r.SleepAt = time.Now().Add(50 * time.Second) })

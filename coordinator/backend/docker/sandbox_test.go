@@ -28,8 +28,8 @@ type warmed struct {
 }
 
 func (w warmed) Start(ctx context.Context, s backend.StartSpec) error {
-	// If a workspace is started several times at once, one of the calls puts it to sleep here while the others wait. After
-	// that, all of them start it at the same time.
+	// If several calls start the same workspace at once, one of them first takes it through its sleep, and the others
+	// wait. After that, all of them start it at the same time.
 	box, err, _ := w.engine.warming.Do(string(s.ID), func() (any, error) { return w.sleepFirst(ctx, s) })
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ const (
 	loadBatch = 500
 	// idleTicks is how many ticks (ten minutes) a sleeping workspace stays in the table after its last request.
 	idleTicks = 60
-	// graceTicks is how many ticks (one minute) it stays even if the table is full. By then the request has either
-	// begun to hold the entry or no longer needs it.
+	// graceTicks is for how many ticks (one minute in all) a sleeping workspace stays in the table even if the table is
+	// full. By then the request has either begun to hold the entry or no longer needs it.
 	graceTicks = 6
 	// The first and the longest pause after a failed filling, ±25 %.
 	retryMin = 100 * time.Millisecond

@@ -92,8 +92,8 @@ func TestARowFromBeforeItsArchives(t *testing.T) {
 	}
 }
 
-// TestWhoeverStartedTheContainer: a container may have written even if no operation of this row has started it,
-// so an older archive is no longer current.
+// TestWhoeverStartedTheContainer checks that an older archive is no longer current after a container has run: it may
+// have changed the volume, even if no operation recorded in this row started it.
 func TestWhoeverStartedTheContainer(t *testing.T) {
 	exited := &workspace.Container{ExitCode: 1, Volume: true, StartedAt: now.Add(-time.Minute), FinishedAt: now}
 	for name, c := range map[string]struct {

@@ -54,8 +54,8 @@ func Run(t *testing.T, stdin io.Reader, args ...string) Outcome {
 	code := 0
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		code = 1
-		// This error is how Caddy passes other exit codes on. Only a separate process shows that it exits with them:
-		// see TestCommandExitCodes.
+		// Caddy passes other exit codes on in this error. That the process really exits with them can be tested only in
+		// a separate process: see TestCommandExitCodes.
 		_, _ = fmt.Sscanf(err.Error(), "exiting with status %d", &code)
 	}
 	return Outcome{code, stdout.String(), stderr.String()}

@@ -54,8 +54,8 @@ type Options struct {
 
 // Service is the part of the service layer that pages with the script need.
 type Service interface {
-	// SetPageActivity records how use by people is distinguished from automatic requests in the
-	// workspace's pages.
+	// SetPageActivity records how the gateway tells a person's activity in the workspace's pages from automatic
+	// requests.
 	SetPageActivity(ctx context.Context, id workspace.ID, activity workspace.PageActivity) error
 	// MaxKeepAwake is the longest time for which a person may keep a workspace awake.
 	MaxKeepAwake() time.Duration

@@ -42,8 +42,8 @@ const (
 	sweepAbove = 64
 )
 
-// Address stands for the host and path of a page; 0 for one that is not known. Different
-// processes give it different values.
+// Address is a hash that identifies a page by its host and path; 0 means that the page is unknown. Different processes
+// give the same page different values.
 type Address uint64
 
 var seed = maphash.MakeSeed()
