@@ -1,8 +1,6 @@
 package activity
 
-import (
-	"github.com/codehub/gateway/coordinator/setting"
-)
+import "github.com/codehub/gateway/coordinator/setting"
 
 // Mode is what the gateways of an installation count as use (SPEC 6).
 type Mode string
